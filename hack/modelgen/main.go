@@ -1,4 +1,4 @@
-// Command modelgen writes the wire models that package model serves: names, types and places of every member of every
+// Command modelgen writes the wire models that package model serves: names, types and bindings of every member of every
 // operation, without documentation. Run it with go generate in package model after changing the version of an SDK
 // module.
 //

@@ -59,15 +59,15 @@ type exception struct {
 
 // codec is one serializer or deserializer function.
 type codec struct {
-	goType string            // of a structure or union
-	places map[string]*place // by Go field or union member
-	item   string            // of a list: the element name
-	key    string            // of a map
-	value  string
-	elem   string // shape of list elements or map values, when not a scalar
+	goType   string              // of a structure or union
+	bindings map[string]*binding // by Go field or union member
+	item     string              // of a list: the element name
+	key      string              // of a map
+	value    string
+	elem     string // shape of list elements or map values, when not a scalar
 }
 
-type place struct {
+type binding struct {
 	name  string // parameter or element name
 	flat  bool
 	shape string // of the value, when not a scalar
@@ -252,9 +252,9 @@ func (s *source) addRequired(fn *ast.FuncDecl) {
 //
 // and every union member one case of a type switch.
 func serializerCodec(fn *ast.FuncDecl) *codec {
-	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), places: map[string]*place{}}
+	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), bindings: map[string]*binding{}}
 	record := func(owner string, body ast.Node) {
-		p := &place{}
+		p := &binding{}
 		ast.Inspect(body, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -271,7 +271,7 @@ func serializerCodec(fn *ast.FuncDecl) *codec {
 			return true
 		})
 		if p.name != "" {
-			c.places[owner] = p
+			c.bindings[owner] = p
 		}
 	}
 	for _, stmt := range fn.Body.List {
@@ -321,7 +321,7 @@ func serializerCodec(fn *ast.FuncDecl) *codec {
 //
 //	case strings.EqualFold("vpcSet", t.Name.Local): ... sv.Vpcs ...
 func deserializerCodec(fn *ast.FuncDecl) *codec {
-	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), places: map[string]*place{}}
+	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), bindings: map[string]*binding{}}
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		clause, ok := n.(*ast.CaseClause)
 		if !ok || len(clause.List) != 1 {
@@ -331,7 +331,7 @@ func deserializerCodec(fn *ast.FuncDecl) *codec {
 		if !ok || typeString(call.Fun) != "strings.EqualFold" || typeString(call.Args[1]) != "t.Name.Local" {
 			return true
 		}
-		p := &place{name: stringLit(call.Args[0])}
+		p := &binding{name: stringLit(call.Args[0])}
 		body := &ast.BlockStmt{List: clause.Body}
 		ast.Inspect(body, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {
@@ -355,7 +355,7 @@ func deserializerCodec(fn *ast.FuncDecl) *codec {
 		}
 		switch {
 		case owner != "":
-			c.places[owner] = p
+			c.bindings[owner] = p
 		case isMapParam(fn):
 			if c.key == "" {
 				c.key = p.name

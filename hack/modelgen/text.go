@@ -72,7 +72,7 @@ func (s *source) describeHidden(request *codec) string {
 		return ""
 	}
 	var lines []string
-	for owner, p := range request.places {
+	for owner, p := range request.bindings {
 		if !ast.IsExported(owner) {
 			lines = append(lines, p.name+" s\n")
 		}
@@ -90,12 +90,12 @@ func requiredMark(f *field) string {
 
 // renderMember describes one member: Tags! [item]{Tag} q=TagSet x=tagSet flat len=1:50 pat=...
 func (s *source) renderMember(f *field, request, response *codec) (string, error) {
-	var q, r *place
+	var q, r *binding
 	if request != nil {
-		q = request.places[f.name]
+		q = request.bindings[f.name]
 	}
 	if response != nil {
-		r = response.places[f.name]
+		r = response.bindings[f.name]
 	}
 	if q == nil && r == nil {
 		return "", fmt.Errorf("field %s is neither sent nor received", f.name)

@@ -101,16 +101,16 @@ func (p *page) writeStyled(st style, text string) {
 	p.space += text[len(word):]
 }
 
-// breakAt cuts text so that the head has at most room characters: at a space, else where a path or a
+// breakAt cuts text so that the head has at most width characters: at a space, else where a path or a
 // name has a joint, else anywhere. The head is empty when the text had better start on a line of its own.
-func breakAt(text string, room int, atStart bool) (head, tail string) {
+func breakAt(text string, width int, atStart bool) (head, tail string) {
 	var space, dot, joint, last, depth int
 	path := strings.HasPrefix(text, ".")
 	// a sign, or the indentation of YAML, stands with what follows it
 	sign := len(text) - len(strings.TrimLeft(text, " +-"))
 	n := 0
 	for i, r := range text {
-		if n > room {
+		if n > width {
 			break
 		}
 		last = i
@@ -137,7 +137,7 @@ func breakAt(text string, room int, atStart bool) (head, tail string) {
 		return text[:space], strings.TrimLeft(text[space:], " ")
 	case !atStart && !path:
 		return "", strings.TrimLeft(text, " ")
-	case dot > room/3:
+	case dot > width/3:
 		return text[:dot], text[dot:]
 	case joint > 0:
 		return text[:joint], text[joint:]

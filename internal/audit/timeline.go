@@ -21,10 +21,10 @@ type Timeline struct {
 	// Status shows changes of status also when a controller made them.
 	Status bool
 
-	versions map[string][]version         // by object, by revision
-	writers  map[string]map[string]Writer // the last step by object and field manager
-	writes   map[string][]write           // by object, by revision
-	told     map[string]uint64            // by object, the newest revision that a step told so far has left
+	versions       map[string][]version         // by object, by revision
+	writers        map[string]map[string]Writer // the last step by object and field manager
+	writes         map[string][]write           // by object, by revision
+	shownRevisions map[string]uint64            // by object, the newest revision that a step told so far has left
 }
 
 // write is a step that left a revision.
@@ -49,7 +49,7 @@ type entry struct {
 func (s *Timeline) Add(events []*auditv1.Event) []*Step {
 	if s.versions == nil {
 		s.versions, s.writers = map[string][]version{}, map[string]map[string]Writer{}
-		s.writes, s.told = map[string][]write{}, map[string]uint64{}
+		s.writes, s.shownRevisions = map[string][]write{}, map[string]uint64{}
 	}
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b *auditv1.Event) int { return received(a).Compare(received(b)) })
@@ -178,7 +178,9 @@ func toStringMap(v any) map[string]any {
 }
 
 // lastReported returns the newest version of those that have been told: what a request that wrote nothing met.
-func (s *Timeline) lastReported(key string) version { return s.versionBefore(key, s.told[key]+1, "") }
+func (s *Timeline) lastReported(key string) version {
+	return s.versionBefore(key, s.shownRevisions[key]+1, "")
+}
 
 // versionBefore returns the newest version known that is older than a revision, of the same object.
 func (s *Timeline) versionBefore(key string, rev uint64, uid string) version {
@@ -321,7 +323,7 @@ func (s *Timeline) buildStep(e entry) *Step {
 // remember records the writer, for later conflicts.
 func (s *Timeline) remember(step *Step, e entry) {
 	if rev := revision(e.response); e.succeeded() && !step.DryRun {
-		s.told[e.object.objectKey()] = max(s.told[e.object.objectKey()], rev)
+		s.shownRevisions[e.object.objectKey()] = max(s.shownRevisions[e.object.objectKey()], rev)
 	}
 	if !e.succeeded() || step.DryRun || step.FieldManager == "" {
 		return

@@ -61,9 +61,9 @@ type Manifest struct {
 	External bool `json:"external"`
 }
 
-// kept are the files of a data directory that etcd does not hold. Those of clusters are made
+// includedFiles are the files of a data directory that etcd does not hold. Those of clusters are made
 // again from the store.
-var kept = []string{"format.json", "settings.json", "credentials", "pki", "etcd/pki", "etcd/settings.json"}
+var includedFiles = []string{"format.json", "settings.json", "credentials", "pki", "etcd/pki", "etcd/settings.json"}
 
 // Sources are the stores of a running daemon, each of which gives a consistent copy of itself.
 type Sources struct {
@@ -108,7 +108,7 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from S
 	if err := a.addFile(snapshotName, spool); err != nil {
 		return err
 	}
-	for _, name := range kept {
+	for _, name := range includedFiles {
 		if err := a.addTree(dir.Join(name), name); err != nil {
 			return err
 		}

@@ -31,11 +31,11 @@ func compileSchema(text []byte) (*jsonschema.Schema, error) {
 
 var english = message.NewPrinter(language.English)
 
-// Limits of what is said about a configuration, in bytes.
+// Limits of the problems that are reported about a configuration, in bytes.
 const (
 	maxProblems = 4 << 10
-	maxPlace    = 200  // of a place in the value
-	maxWords    = 1000 // of what is said of a place
+	maxPath     = 200  // of a path in the value
+	maxText     = 1000 // of the text about one path
 )
 
 // problemsOf returns the leaves of a validation error in the words of the validator that EKS uses, networknt's
@@ -53,7 +53,7 @@ func problemsOf(e *jsonschema.ValidationError, root any) []string {
 type problems struct {
 	root any
 	left int
-	more bool // something was not said
+	more bool // a problem was left out
 }
 
 // full reports whether nothing more can be said, though there is more to say.
@@ -62,20 +62,20 @@ func (p *problems) full() bool {
 	return p.left <= 0
 }
 
-// say returns a list with one problem at a place.
-func (p *problems) say(at, words string) []string {
-	text := at + ": " + cut(words, maxWords)
+// addProblem returns a list with one problem at a path.
+func (p *problems) addProblem(at, words string) []string {
+	text := at + ": " + cut(words, maxText)
 	p.left -= len(text)
 	return []string{text}
 }
 
-// each returns a problem with the same words for each of the properties at a place.
-func (p *problems) each(at string, properties []string, words string) (all []string) {
+// addProblems returns a problem with the same words for each of the properties at a path.
+func (p *problems) addProblems(at string, properties []string, words string) (all []string) {
 	for _, property := range properties {
 		if p.full() {
 			break
 		}
-		all = append(all, p.say(at+"."+cut(property, maxPlace), words)...)
+		all = append(all, p.addProblem(at+"."+cut(property, maxPath), words)...)
 	}
 	return all
 }
@@ -90,7 +90,7 @@ func (p *problems) of(e *jsonschema.ValidationError) []string {
 		return p.alternatives(at, "should be valid to any of the schemas", e)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 1 {
-			return p.say(at, "should be valid to one and only one of schema, but more than one is valid")
+			return p.addProblem(at, "should be valid to one and only one of schema, but more than one is valid")
 		}
 		return p.alternatives(at, "should be valid to one and only one of schema", e)
 	}
@@ -101,13 +101,13 @@ func (p *problems) of(e *jsonschema.ValidationError) []string {
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		return p.each(at, slices.Sorted(slices.Values(k.Properties)), undefined)
+		return p.addProblems(at, slices.Sorted(slices.Values(k.Properties)), undefined)
 	case *kind.FalseSchema:
-		return p.say(at, undefined)
+		return p.addProblem(at, undefined)
 	case *kind.Required:
-		return p.each(at, k.Missing, "is missing but it is required")
+		return p.addProblems(at, k.Missing, "is missing but it is required")
 	}
-	return p.say(at, p.words(e))
+	return p.addProblem(at, p.words(e))
 }
 
 // words returns the text for a leaf of a validation error.
@@ -172,21 +172,21 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "..."
 }
 
-// formatPath returns a place in the value as a path: "$.tolerations[0].key".
+// formatPath formats a location in the value as a path: "$.tolerations[0].key".
 func formatPath(location []string) string {
 	var b strings.Builder
 	b.WriteString("$")
 	for _, part := range location {
-		if b.Len() > maxPlace {
+		if b.Len() > maxPath {
 			break
 		}
 		if _, err := strconv.Atoi(part); err == nil {
 			b.WriteString("[" + part + "]")
 		} else {
-			b.WriteString("." + cut(part, maxPlace))
+			b.WriteString("." + cut(part, maxPath))
 		}
 	}
-	return cut(b.String(), maxPlace)
+	return cut(b.String(), maxPath)
 }
 
 func valueAt(root any, location []string) any {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// pattern is a place in objects: field names, and "*" for all items of a list, which are told apart by their names, or
+// pattern is a path pattern in objects: field names, and "*" for all items of a list, which are told apart by their names, or
 // all fields of a map.
 //
 //	.spec.template.spec.containers[*].env[*].value
@@ -92,7 +92,7 @@ func (s *source) yielding(o *unstructured.Unstructured, others []map[string]*uns
 	return slices.Compact(paths)
 }
 
-// forEachMatch finds the places of a value that the pattern fits.
+// forEachMatch finds the values that the pattern matches.
 func (p pattern) forEachMatch(prefix fieldpath.Path, v any, found func(fieldpath.Path, any)) {
 	if len(p) == 0 {
 		found(prefix.Copy(), v)

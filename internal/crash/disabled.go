@@ -5,7 +5,7 @@ package crash
 // Enabled reports whether this build can be killed at its points.
 const Enabled = false
 
-// Point is one place to die, in a test build.
+// Point is an instruction at which a test build can be killed.
 type Point struct{}
 
 // At defines a point, in a test build.

@@ -14,7 +14,7 @@ import (
 // Enabled reports whether this build can be killed at its points.
 const Enabled = true
 
-// Point is one place to die. The zero Point is none.
+// Point is an instruction at which the process can be killed. The zero Point is none.
 type Point struct {
 	name  string
 	armed bool

@@ -154,7 +154,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.authority, err = pki.OpenAuthority(d.dir.PKI(), "ca", "coracle"); err != nil {
 		return err
 	}
-	if err := d.tellAuthority(); err != nil {
+	if err := d.publishAuthority(); err != nil {
 		return err
 	}
 	if d.host, err = d.openHost(); err != nil {
@@ -198,7 +198,7 @@ func (d *daemon) serve(ctx context.Context, listener, scrapes, webhooks net.List
 	group.Go(func() error { return d.clusters.authenticator.Run(ctx) })
 	group.Go(func() error { return d.reconcile(ctx) })
 	if d.embedded != nil {
-		group.Go(func() error { return d.etcd.KeepWritable(ctx) })
+		group.Go(func() error { return d.etcd.RepairWhenFull(ctx) })
 	}
 	group.Go(func() error { return d.logs.runControllers(ctx) })
 	d.log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),

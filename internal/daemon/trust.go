@@ -75,8 +75,8 @@ func writeTrusted(file string, dir datadir.Dir, s datadir.Settings, configured s
 	return trust.WriteBundle(file, configured, all...)
 }
 
-// tellAuthority writes the authority of the daemon to where clients and API servers look for it.
-func (d *daemon) tellAuthority() error {
+// publishAuthority writes the authority of the daemon to where clients and API servers look for it.
+func (d *daemon) publishAuthority() error {
 	if RealMachines(d.settings) {
 		if err := trust.Publish(d.dir.Owner(), d.authority.PEM); err != nil {
 			return fmt.Errorf("publish the certificate authority: %w", err)

@@ -28,7 +28,7 @@ import (
 // check looks at one thing.
 type check struct {
 	name string
-	look func(context.Context, Host) []Finding
+	run  func(context.Context, Host) []Finding
 }
 
 var checks = slices.Concat(kernelChecks, []check{

@@ -78,7 +78,7 @@ func Examine(ctx context.Context, h Host) []Finding {
 	var all []Finding
 	h = h.remember()
 	for _, c := range checks {
-		for _, f := range c.look(ctx, h) {
+		for _, f := range c.run(ctx, h) {
 			f.Check = c.name
 			all = append(all, f)
 		}
@@ -98,7 +98,7 @@ func Limitations(ctx context.Context, h Host) (all []Finding) {
 		if !slices.Contains(limiting, c.name) {
 			continue
 		}
-		for _, f := range c.look(ctx, h) {
+		for _, f := range c.run(ctx, h) {
 			if f.Level != OK {
 				f.Check = c.name
 				all = append(all, f)

@@ -24,7 +24,7 @@ func examine(t *testing.T, h Host, check string) []Finding {
 	t.Helper()
 	for _, c := range checks {
 		if c.name == check {
-			return c.look(t.Context(), h)
+			return c.run(t.Context(), h)
 		}
 	}
 	t.Fatalf("there is no check %s", check)

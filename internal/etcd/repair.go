@@ -48,8 +48,8 @@ func (c *Connection) noSpaceAlarms(ctx context.Context) (alarms []*pb.AlarmMembe
 	return alarms, nil
 }
 
-// KeepWritable repairs the embedded etcd whenever it is full, until ctx ends.
-func (c *Connection) KeepWritable(ctx context.Context) error {
+// RepairWhenFull repairs the embedded etcd whenever it is full, until ctx ends.
+func (c *Connection) RepairWhenFull(ctx context.Context) error {
 	ticker := time.NewTicker(repairInterval)
 	defer ticker.Stop()
 	c.repairOn(ctx, ticker.C)
@@ -68,22 +68,22 @@ func (c *Connection) repairOn(ctx context.Context, checks <-chan time.Time) {
 			skip--
 			continue
 		}
-		room, err := c.reclaimSpace(ctx)
+		reclaimed, err := c.reclaimSpace(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			c.log.Warn("etcd could not be checked for room", "error", err)
-		case !room:
+		case !reclaimed:
 			skip = hopelessChecks
 		}
 	}
 }
 
 // reclaimSpace makes room in a full etcd: it drops all history, returns the free pages to the file
-// system and disarms the alarm. It does nothing to an etcd that is not full. room is false when
+// system and disarms the alarm. It does nothing to an etcd that is not full. reclaimed is false when
 // what etcd holds is itself too much.
-func (c *Connection) reclaimSpace(ctx context.Context) (room bool, err error) {
+func (c *Connection) reclaimSpace(ctx context.Context) (reclaimed bool, err error) {
 	full, err := c.noSpaceAlarms(ctx)
 	if err != nil || len(full) == 0 {
 		return err == nil, err

@@ -71,7 +71,7 @@ func (p *printer) objects(plan Plan, all []Planned, title string) error {
 	p.printText(plain, "%s", title)
 	for _, action := range []string{"create", "change", "adopt", "delete", "nothing"} {
 		if len(by[action]) > 0 {
-			s := said[action]
+			s := actionTexts[action]
 			p.printText(s.style, "  %s %s:", s.mark, s.text)
 			p.printList(by[action])
 		}
@@ -131,8 +131,8 @@ func (p Plan) Action(o Planned) (string, error) {
 	return "nothing", nil
 }
 
-// said maps an action to its text after "would", with its mark and style.
-var said = map[string]struct{ mark, text, style string }{
+// actionTexts maps an action to its text after "would", with its mark and style.
+var actionTexts = map[string]struct{ mark, text, style string }{
 	"refuse":   {"!", "be refused", red},
 	"conflict": {"!", "conflict", red},
 	"create":   {"+", "be created", green},
@@ -148,7 +148,7 @@ func (p *printer) printObject(plan Plan, o Planned) error {
 	if err != nil {
 		return err
 	}
-	s := said[action]
+	s := actionTexts[action]
 	verb := "would " + s.text
 	switch {
 	case action == "nothing":

@@ -266,19 +266,19 @@ func (p *printer) renderLine(b *strings.Builder, l line, widest int, changes boo
 	b.WriteByte('\n')
 }
 
-// joinOwners joins owners, in at most room columns.
-func joinOwners(owners []string, room int) string {
+// joinOwners joins owners, in at most width columns.
+func joinOwners(owners []string, width int) string {
 	all := strings.Join(owners, ", ")
-	if utf8.RuneCountInString(all) <= room {
+	if utf8.RuneCountInString(all) <= width {
 		return all
 	}
 	for n := len(owners) - 1; n > 0; n-- {
 		s := fmt.Sprintf("%s, %d more", strings.Join(owners[:n], ", "), len(owners)-n)
-		if utf8.RuneCountInString(s) <= room {
+		if utf8.RuneCountInString(s) <= width {
 			return s
 		}
 	}
-	return truncate(all, room)
+	return truncate(all, width)
 }
 
 // truncate shortens text to so many columns; 0 is no limit.

@@ -1,4 +1,4 @@
-// Package record holds the rows of the store: what is known of users, networks and
+// Package record has the records of the store: users, networks and
 // clusters, one file per subject.
 //
 // Every fact has exactly one writer, named in the comment of its struct: what a user

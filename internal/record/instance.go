@@ -15,7 +15,7 @@ import (
 type Instance struct {
 	EC2Resource
 	ReservationID    string // "r-…"
-	LaunchIndex      int32  // its place in the reservation, from 0
+	LaunchIndex      int32  // its index in the reservation, from 0
 	RequesterID      string `json:",omitempty"` // of an AWS service that launched it for the account
 	ImageID          string
 	InstanceType     ec2types.InstanceType

@@ -81,7 +81,7 @@ func LogQueryDefinitions(s *store.Store) store.Table[LogQueryDefinition] {
 	return store.NewTable[LogQueryDefinition](s, "log-query-definitions")
 }
 
-// LogPointer is the place of one log event: what Logs Insights shows as @ptr.
+// LogPointer identifies one log event: what Logs Insights shows as @ptr.
 type LogPointer struct {
 	GroupID   uint64
 	Timestamp int64 // of the event, in milliseconds since 1970-01-01 UTC

@@ -124,11 +124,11 @@ type NodegroupState struct {
 	// Issues are the health issues that DescribeNodegroup shows.
 	Issues []ekstypes.Issue `json:",omitempty"`
 
-	// Roll is the version update under way: nil without one.
-	Roll *NodegroupRoll `json:",omitempty"`
-	// Leaving are the nodes that are being drained, by instance: those of the update, and those that scaling in, a spot
+	// RollingUpdate is the version update under way: nil without one.
+	RollingUpdate *NodegroupRollingUpdate `json:"Roll,omitempty"`
+	// Draining are the nodes that are being drained, by instance: those of the update, and those that scaling in, a spot
 	// interruption, a rebalance, a repair or the group's deletion takes away.
-	Leaving map[string]NodegroupLeaving `json:",omitempty"`
+	Draining map[string]NodegroupDraining `json:"Leaving,omitempty"`
 	// Unhealthy are nodes that node auto repair watches, by instance.
 	Unhealthy map[string]NodegroupUnhealthy `json:",omitempty"`
 	// Joining are instances that have not become Ready nodes yet, and since when they are in service.
@@ -147,8 +147,8 @@ const (
 	NodegroupScaleDown NodegroupPhase = "scale-down"
 )
 
-// NodegroupRoll is the progress of a version update.
-type NodegroupRoll struct {
+// NodegroupRollingUpdate is the progress of a version update.
+type NodegroupRollingUpdate struct {
 	UpdateID string
 	Phase    NodegroupPhase
 	Since    time.Time // of the phase
@@ -168,8 +168,8 @@ type NodegroupRoll struct {
 	Failing *ekstypes.ErrorDetail `json:",omitempty"`
 }
 
-// NodegroupLeaving is a node on its way out.
-type NodegroupLeaving struct {
+// NodegroupDraining is the progress of draining and terminating a node.
+type NodegroupDraining struct {
 	Node  string // its name
 	Why   string // "update", "scale-in", "rebalance", "spot", "repair", "delete"
 	Since time.Time

@@ -97,15 +97,15 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) error {
 	decision := decisionOf(ctx)
 	for {
 		checks := decision.checks()
-		room := max(0, maxConditions-len(ops))
-		if len(checks) > room {
-			if !s.hold(checks[room:]) {
+		free := max(0, maxConditions-len(ops))
+		if len(checks) > free {
+			if !s.hold(checks[free:]) {
 				if err := decision.decideAnew(ctx); err != nil {
 					return err
 				}
 				continue
 			}
-			checks = checks[:room]
+			checks = checks[:free]
 		}
 		conditions, other := s.compare(append(slices.Clip(ops), checks...))
 		resp, err := s.client.Txn(ctx).If(conditions...).Then(then...).Else(other...).Commit()

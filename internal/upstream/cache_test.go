@@ -282,7 +282,7 @@ func TestFailedBuildKeepsTheEndOfTheOutput(t *testing.T) {
 	if !errors.As(err, &failed) {
 		t.Fatalf("error is %v", err)
 	}
-	if len(failed.Output) != keptLines || failed.Output[keptLines-1] != "complaint number 100." {
+	if len(failed.Output) != maxErrorLines || failed.Output[maxErrorLines-1] != "complaint number 100." {
 		t.Errorf("kept %d lines, the last %q", len(failed.Output), failed.Output[len(failed.Output)-1])
 	}
 }

@@ -52,7 +52,7 @@ func goCommand(ctx context.Context, dir, golang string, args ...string) *exec.Cm
 	return cmd
 }
 
-const keptLines = 20 // of output, for the error message
+const maxErrorLines = 20 // of output, for the error message
 
 // runCommand runs a command and passes its lines of output to the two functions. It returns the last lines of standard
 // error that stderr did not recognize.
@@ -83,7 +83,7 @@ func runCommand(cmd *exec.Cmd, stdout func(line string), stderr func(line string
 		if stderr(line) {
 			return
 		}
-		if len(kept) == keptLines {
+		if len(kept) == maxErrorLines {
 			kept = kept[1:]
 		}
 		kept = append(kept, line)

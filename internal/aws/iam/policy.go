@@ -379,12 +379,12 @@ func (s *Service) ListPolicyVersions(ctx context.Context, in *iam.ListPolicyVers
 		all[i].Document = nil
 	}
 	// Pages follow each other by a key that grows; versions go from the newest to the oldest.
-	place := map[string]string{}
+	order := map[string]string{}
 	for i, v := range all {
-		place[*v.VersionId] = fmt.Sprintf("%08d", i)
+		order[*v.VersionId] = fmt.Sprintf("%08d", i)
 	}
 	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker,
-		func(v types.PolicyVersion) string { return place[*v.VersionId] })
+		func(v types.PolicyVersion) string { return order[*v.VersionId] })
 	return &iam.ListPolicyVersionsOutput{Versions: some, Marker: marker, IsTruncated: truncated}, err
 }
 

@@ -208,7 +208,7 @@ const (
 	// statementBytes and resultBytes are the memory that a statement and a result take beside their texts, in XML too.
 	statementBytes = 512
 	resultBytes    = 1024
-	// maxStatements bounds the statements of a result: what a page has room for.
+	// maxStatements bounds the statements of a result: the size of a page.
 	maxStatements = maxAnswer / statementBytes / 2
 )
 
@@ -244,7 +244,7 @@ func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker 
 	}
 	budget := policy.NewBudget(ctx, maxSteps)
 	results := make([]types.EvaluationResult, 0, len(questions))
-	room := maxAnswer
+	left := maxAnswer
 	for _, q := range questions {
 		r, err := sim.evaluateQuestion(q, budget)
 		var tooLong *policy.TooLongError
@@ -258,7 +258,7 @@ func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker 
 		case err != nil:
 			return nil, nil, false, err
 		}
-		if room -= sizeOf(r); room < 0 && len(results) > 0 {
+		if left -= sizeOf(r); left < 0 && len(results) > 0 {
 			// The rest is for the next page: AWS too gives less than MaxItems at times.
 			_, next, truncated, err = paginate(ctx, all, new(int32(len(results))), marker, questionKey)
 			return results, next, truncated, err
@@ -333,12 +333,12 @@ func (sim *simulation) evaluateQuestion(q question, budget *policy.Budget) (type
 }
 
 func statementType(m policy.Match) types.Statement {
-	place := func(p policy.Position) *types.Position {
+	position := func(p policy.Position) *types.Position {
 		return &types.Position{Line: int32(p.Line), Column: int32(p.Column)}
 	}
 	return types.Statement{
 		SourcePolicyId: aws.String(m.Policy.Name), SourcePolicyType: types.PolicySourceType(m.Policy.Type),
-		StartPosition: place(m.Statement.Start), EndPosition: place(m.Statement.End),
+		StartPosition: position(m.Statement.Start), EndPosition: position(m.Statement.End),
 	}
 }
 

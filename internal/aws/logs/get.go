@@ -132,7 +132,7 @@ func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEve
 	return out, nil
 }
 
-// cursor is a place between two events of a stream, and the direction in which to read from there. Its text is what
+// cursor is a position between two events of a stream, and the direction in which to read from there. Its text is what
 // AWS's tokens look like: f/<56 digits>/s to read what follows the event with this ID, b/<56 digits>/s for what is
 // before it.
 type cursor struct {

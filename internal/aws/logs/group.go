@@ -126,7 +126,7 @@ func unprotected(g record.LogGroup) error {
 func (s *Service) PutLogGroupDeletionProtection(ctx context.Context,
 	in *cloudwatchlogs.PutLogGroupDeletionProtectionInput) (*cloudwatchlogs.PutLogGroupDeletionProtectionOutput,
 	error) {
-	name, err := scopeOf(ctx).identified("logGroupIdentifier", aws.ToString(in.LogGroupIdentifier))
+	name, err := scopeOf(ctx).nameOfIdentifier("logGroupIdentifier", aws.ToString(in.LogGroupIdentifier))
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s *Service) DescribeLogGroups(ctx context.Context, in *cloudwatchlogs.Desc
 	if len(in.LogGroupIdentifiers) > 0 {
 		wanted = map[string]bool{}
 		for _, id := range in.LogGroupIdentifiers {
-			name, err := at.identified("logGroupIdentifiers", id)
+			name, err := at.nameOfIdentifier("logGroupIdentifiers", id)
 			if err != nil {
 				return nil, err
 			}

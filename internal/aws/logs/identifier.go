@@ -17,9 +17,10 @@ var groupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]{1,512}$`)
 
 const groupNameConstraint = `Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+`
 
-// identified returns the name of the log group that an identifier means: a name, or the ARN of a group of the caller's
-// without ":*". A group of another account or region is one that isn't there, since nothing links accounts here.
-func (sc scope) identified(member, identifier string) (name string, err error) {
+// nameOfIdentifier returns the name of the log group that an identifier means: a name, or the ARN of a group of the
+// caller's without ":*". A group of another account or region is one that isn't there, since nothing links accounts
+// here.
+func (sc scope) nameOfIdentifier(member, identifier string) (name string, err error) {
 	if !strings.HasPrefix(identifier, "arn:") {
 		if !groupName.MatchString(identifier) {
 			return "", invalidValue(member, identifier, groupNameConstraint)
@@ -61,7 +62,7 @@ func (sc scope) nameOrIdentifier(name, identifier *string) (string, error) {
 	case name != nil:
 		return *name, nil
 	}
-	return sc.identified("logGroupIdentifier", *identifier)
+	return sc.nameOfIdentifier("logGroupIdentifier", *identifier)
 }
 
 // groupBy returns the group that a request means by its name or its identifier.

@@ -194,19 +194,19 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 
 // nextUpdate returns what has arrived since the last one.
 func (t *tail) nextUpdate(ctx context.Context) (types.StartLiveTailResponseStream, error) {
-	sample := sample{kept: []types.LiveTailSessionLogEvent{}} // an empty list rather than none
+	sample := sample{events: []types.LiveTailSessionLogEvent{}} // an empty list rather than none
 	for _, g := range t.groups {
 		if err := t.collect(ctx, g, &sample); err != nil {
 			return nil, fmt.Errorf("tail log group %s: %w", g.Name, err)
 		}
 	}
-	slices.SortStableFunc(sample.kept, func(a,
+	slices.SortStableFunc(sample.events, func(a,
 		b types.LiveTailSessionLogEvent) int {
 		return int(*a.Timestamp - *b.Timestamp)
 	})
 	return &types.StartLiveTailResponseStreamMemberSessionUpdate{Value: types.LiveTailSessionUpdate{
-		SessionMetadata: &types.LiveTailSessionMetadata{Sampled: sample.matched > len(sample.kept)},
-		SessionResults:  sample.kept,
+		SessionMetadata: &types.LiveTailSessionMetadata{Sampled: sample.matched > len(sample.events)},
+		SessionResults:  sample.events,
 	}}, nil
 }
 
@@ -257,7 +257,7 @@ func (t *tail) streamName(ctx context.Context, g *tailed, id events.StreamID) (s
 
 // sample keeps as many events as an update may have, chosen evenly from all that were added.
 type sample struct {
-	kept    []types.LiveTailSessionLogEvent
+	events  []types.LiveTailSessionLogEvent
 	bytes   int
 	matched int
 }
@@ -265,14 +265,14 @@ type sample struct {
 func (s *sample) addEvent(e types.LiveTailSessionLogEvent) {
 	s.matched++
 	size := len(*e.Message)
-	if len(s.kept) < maxTailed {
-		if s.bytes+size <= maxTailedBytes || len(s.kept) == 0 {
-			s.kept, s.bytes = append(s.kept, e), s.bytes+size
+	if len(s.events) < maxTailed {
+		if s.bytes+size <= maxTailedBytes || len(s.events) == 0 {
+			s.events, s.bytes = append(s.events, e), s.bytes+size
 		}
 		return
 	}
-	if i := mathrand.IntN(s.matched); i < maxTailed && s.bytes+size-len(*s.kept[i].Message) <= maxTailedBytes {
-		s.bytes += size - len(*s.kept[i].Message)
-		s.kept[i] = e
+	if i := mathrand.IntN(s.matched); i < maxTailed && s.bytes+size-len(*s.events[i].Message) <= maxTailedBytes {
+		s.bytes += size - len(*s.events[i].Message)
+		s.events[i] = e
 	}
 }

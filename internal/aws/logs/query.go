@@ -38,17 +38,17 @@ const (
 	maxRows       = 10000 // on a page of results
 )
 
-// seconds converts a time in seconds since 1970 to milliseconds. As on AWS, one that can't be meant so (it would be in
-// the year 5138 or later) is in milliseconds already.
-func seconds(t int64) int64 {
+// toMilliseconds converts a time in seconds since 1970 to milliseconds. As on AWS, one that can't be meant so (it would
+// be in the year 5138 or later) is in milliseconds already.
+func toMilliseconds(t int64) int64 {
 	if t < 1e11 {
 		return t * 1000
 	}
 	return t
 }
 
-// malformed returns the error of a query string, with its location.
-func malformed(err error) error {
+// malformedQuery returns the exception for an invalid query string, with the location of the error.
+func malformedQuery(err error) error {
 	var syntax *insights.SyntaxError
 	if !errors.As(err, &syntax) {
 		return err
@@ -71,8 +71,8 @@ func (s *Service) queryHandlers() []wire.Handler {
 	}
 }
 
-// queryTargets returns the log groups that a query reads: those of the request, and those that SOURCE chooses. A query
-// that names none, or that cannot be read, needs permission on "*".
+// queryTargets returns the authorization targets of StartQuery: the log groups of the request, and those that SOURCE
+// selects. A query that names none, or that cannot be parsed, needs permission on "*".
 func (s *Service) queryTargets(
 	ctx context.Context, action string, in *cloudwatchlogs.StartQueryInput,
 ) ([]wire.Target, error) {
@@ -85,7 +85,7 @@ func (s *Service) queryTargets(
 			identifiers = append(identifiers, strings.TrimSuffix(id, ":*"))
 		}
 		if query.Source().All {
-			groups, err := s.sourced(ctx, query.Source())
+			groups, err := s.sourceGroups(ctx, query.Source())
 			if err != nil {
 				return nil, err
 			}
@@ -97,7 +97,7 @@ func (s *Service) queryTargets(
 	return s.onGroups(ctx, action, identifiers)
 }
 
-// StartQuery records a query; the results are those of GetQueryResults.
+// StartQuery validates and records a query; internal/controller/logquery runs it.
 func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (*cloudwatchlogs.StartQueryOutput,
 	error) {
 	if in.QueryLanguage != "" && in.QueryLanguage != types.QueryLanguageCwli {
@@ -106,7 +106,7 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 				"The query language %s is not implemented by Coracle: write the query in CWLI, the language of Logs "+
 					"Insights", in.QueryLanguage)
 	}
-	start, end := seconds(*in.StartTime), seconds(*in.EndTime)
+	start, end := toMilliseconds(*in.StartTime), toMilliseconds(*in.EndTime)
 	if start > end {
 		return nil, invalidParameter("The startTime %d of the query is later than its endTime %d", *in.StartTime,
 			*in.EndTime)
@@ -116,17 +116,17 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	}
 	query, err := insights.Parse(*in.QueryString)
 	if err != nil {
-		return nil, malformed(err)
+		return nil, malformedQuery(err)
 	}
 	if _, err := insights.Compile(query, insights.Options{Start: start, End: end, Now: s.now().UnixMilli(),
 		Limit: int(aws.ToInt32(in.Limit))}); err != nil {
-		return nil, malformed(err)
+		return nil, malformedQuery(err)
 	}
-	groups, err := s.queried(ctx, in, query)
+	groups, err := s.queryGroups(ctx, in, query)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.queryable(groups, end); err != nil {
+	if err := s.checkQueryable(groups, end); err != nil {
 		return nil, err
 	}
 	at := scopeOf(ctx)
@@ -139,8 +139,8 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	for _, g := range groups {
 		q.Groups, q.GroupIDs = append(q.Groups, g.Name), append(q.GroupIDs, g.ID)
 	}
-	defer s.lockAccount(at)() // so that no two requests take the last place
-	if n, err := s.concurrent(ctx, at); err != nil {
+	defer s.lockAccount(at)() // no two requests may both count as the last one that the quota allows
+	if n, err := s.countConcurrent(ctx, at); err != nil {
 		return nil, err
 	} else if n >= maxConcurrent {
 		return nil, limitExceeded("Account maximum query concurrency limit of [%d] reached.", maxConcurrent)
@@ -151,8 +151,8 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	return &cloudwatchlogs.StartQueryOutput{QueryId: &q.ID}, nil
 }
 
-// concurrent returns the number of queries that have not ended.
-func (s *Service) concurrent(ctx context.Context, at scope) (int, error) {
+// countConcurrent returns the number of queries of an account that have not ended.
+func (s *Service) countConcurrent(ctx context.Context, at scope) (int, error) {
 	queries, err := s.queries.List(ctx, store.Prefix(at.account, at.region))
 	if err != nil {
 		return 0, err
@@ -168,9 +168,9 @@ func (s *Service) concurrent(ctx context.Context, at scope) (int, error) {
 	return n, nil
 }
 
-// queryable refuses what can have no result: a time before everything that the groups keep, and groups of a class
-// without Logs Insights.
-func (s *Service) queryable(groups []record.LogGroup, end int64) error {
+// checkQueryable refuses queries that can have no result: of a time range that the retention of all groups excludes,
+// and of groups of a class without Logs Insights.
+func (s *Service) checkQueryable(groups []record.LogGroup, end int64) error {
 	expired := len(groups) > 0
 	for _, g := range groups {
 		if g.Class == types.LogGroupClassDelivery {
@@ -190,9 +190,9 @@ func (s *Service) queryable(groups []record.LogGroup, end int64) error {
 	return nil
 }
 
-// requested returns the names of the groups that the members of a StartQuery name, and by which of them; none when it
-// leaves that to SOURCE.
-func (sc scope) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
+// requestedNames returns the names of the groups that the members of a StartQuery name, and by which of them; none when
+// it leaves that to SOURCE.
+func (sc scope) requestedNames(in *cloudwatchlogs.StartQueryInput) ([]string, error) {
 	given := 0
 	for _, is := range []bool{in.LogGroupName != nil, len(in.LogGroupNames) > 0, len(in.LogGroupIdentifiers) > 0} {
 		if is {
@@ -220,7 +220,7 @@ func (sc scope) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) 
 		names = append(names, name)
 	}
 	for _, id := range in.LogGroupIdentifiers {
-		name, err := sc.identified("logGroupIdentifiers", id)
+		name, err := sc.nameOfIdentifier("logGroupIdentifiers", id)
 		if err != nil {
 			return nil, err
 		}
@@ -230,11 +230,11 @@ func (sc scope) requested(in *cloudwatchlogs.StartQueryInput) ([]string, error) 
 	return slices.Compact(names), nil
 }
 
-// queried returns the groups that a query is about.
-func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInput,
+// queryGroups returns the log groups that a query reads: those of the request, or those of its SOURCE command.
+func (s *Service) queryGroups(ctx context.Context, in *cloudwatchlogs.StartQueryInput,
 	query *insights.Query) ([]record.LogGroup, error) {
 	at := scopeOf(ctx)
-	names, err := at.requested(in)
+	names, err := at.requestedNames(in)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInpu
 		return nil,
 			invalidParameter("The request names log groups and its query chooses others by SOURCE: do one of the two")
 	case source != nil && source.All:
-		groups, err := s.sourced(ctx, source)
+		groups, err := s.sourceGroups(ctx, source)
 		if err == nil && len(groups) == 0 {
 			err = notFound("No log group matches the SOURCE command of the query.")
 		}
@@ -272,7 +272,7 @@ func (s *Service) queried(ctx context.Context, in *cloudwatchlogs.StartQueryInpu
 	return groups, nil
 }
 
-// sourceNames returns the groups that SOURCE names one by one.
+// sourceNames returns the names of the groups that SOURCE lists.
 func (sc scope) sourceNames(source *insights.Source) ([]string, error) {
 	if n := len(source.Names); n > maxIdentifiers {
 		return nil, invalidParameter("A query can have up to %d log groups, but its SOURCE command names %d",
@@ -280,7 +280,7 @@ func (sc scope) sourceNames(source *insights.Source) ([]string, error) {
 	}
 	var names []string
 	for _, id := range source.Names {
-		name, err := sc.identified("SOURCE", strings.TrimSuffix(id, ":*"))
+		name, err := sc.nameOfIdentifier("SOURCE", strings.TrimSuffix(id, ":*"))
 		if err != nil {
 			return nil, err
 		}
@@ -291,8 +291,8 @@ func (sc scope) sourceNames(source *insights.Source) ([]string, error) {
 	return names, nil
 }
 
-// sourced returns the groups that SOURCE logGroups(...) chooses.
-func (s *Service) sourced(ctx context.Context, source *insights.Source) ([]record.LogGroup, error) {
+// sourceGroups returns the groups that SOURCE logGroups(...) selects.
+func (s *Service) sourceGroups(ctx context.Context, source *insights.Source) ([]record.LogGroup, error) {
 	at := scopeOf(ctx)
 	if len(source.Accounts) > 0 && !slices.Contains(source.Accounts, at.account) {
 		return nil, nil // no other account is linked

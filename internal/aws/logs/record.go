@@ -137,7 +137,7 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 	now := s.now()
 	from, to := now.Add(-recently).UnixMilli(), now.UnixMilli()
 	if in.Time != nil {
-		center := seconds(*in.Time)
+		center := toMilliseconds(*in.Time)
 		from, to = max(0, center-around.Milliseconds()), center+around.Milliseconds()
 	}
 	names, err := s.namesOf(ctx, group.Value, "", nil)

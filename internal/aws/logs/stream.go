@@ -127,7 +127,7 @@ func (s *Service) DescribeLogStreams(ctx context.Context, in *cloudwatchlogs.Des
 		ascending := key
 		key = func(stream record.LogStream) string { return inverse(ascending(stream)) }
 	}
-	// The key is a stream's place in the order, so that a page goes on there even when the stream is gone or has a new
+	// The key is a stream's position in the order, so that a page goes on there even when the stream is gone or has a new
 	// event.
 	page, next, err := wire.Page(ctx, streams, in.Limit, in.NextToken, key)
 	if err != nil {

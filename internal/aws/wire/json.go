@@ -16,8 +16,8 @@ import (
 // parsers parse bodies. A value that one has parsed is good until it parses the next.
 var parsers fastjson.ParserPool
 
-// parserKeeps is the largest body whose parser is used again, with all its memory: a full batch of log events.
-const parserKeeps = 4 << 20
+// maxPooledBody is the largest body whose parser is used again, with all its memory: a full batch of log events.
+const maxPooledBody = 4 << 20
 
 // decodeJSONBody sets v from a body that is one JSON value.
 func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
@@ -25,7 +25,7 @@ func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
 		return serialization(malformedf("The request body has more than %d values", maxNodes))
 	}
 	p := parsers.Get()
-	if len(body) <= parserKeeps {
+	if len(body) <= maxPooledBody {
 		defer parsers.Put(p)
 	}
 	value, err := p.ParseBytes(body)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// pageToken is the content of a page token, in base64. It needs no seal: all that a forger wins is another place in a
+// pageToken is the content of a page token, in base64. It needs no seal: all that a forger wins is another position in a
 // list that they may read anyway.
 type pageToken struct {
 	Version   int    `json:"v"`

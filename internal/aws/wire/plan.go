@@ -252,7 +252,7 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 	return pl
 }
 
-// bindMember finds the place that restJson1 gives a member.
+// bindMember finds the part of the request to which restJson1 binds a member.
 func (p *planner) bindMember(f *field, m *smithy.Schema) {
 	if h, ok := smithy.SchemaTrait[*traits.HTTPHeader](m); ok {
 		f.bind, f.bindName = inHeader, http.CanonicalHeaderKey(h.Name)

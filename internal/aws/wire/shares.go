@@ -57,7 +57,7 @@ func (s *shares[K]) acquire(ctx context.Context, holder K, n int64) error {
 		return nil
 	}
 	w := &waiter[K]{holder, n, make(chan struct{})}
-	place := s.waiting.PushBack(w)
+	element := s.waiting.PushBack(w)
 	s.mu.Unlock()
 	select {
 	case <-w.taken:
@@ -70,7 +70,7 @@ func (s *shares[K]) acquire(ctx context.Context, holder K, n int64) error {
 	case <-w.taken: // just now
 		return nil
 	default:
-		s.waiting.Remove(place)
+		s.waiting.Remove(element)
 		return errNoShare
 	}
 }
@@ -111,12 +111,12 @@ func (s *shares[K]) release(holder K, n int64) {
 	if holder != always {
 		s.others -= n
 	}
-	for place := s.waiting.Front(); place != nil; {
-		w, next := place.Value.(*waiter[K]), place.Next()
+	for element := s.waiting.Front(); element != nil; {
+		w, next := element.Value.(*waiter[K]), element.Next()
 		if s.take(w.holder, w.n) {
-			s.waiting.Remove(place)
+			s.waiting.Remove(element)
 			close(w.taken)
 		}
-		place = next
+		element = next
 	}
 }

@@ -15,23 +15,24 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// applyConfiguration makes the objects into what is wanted. Nothing is changed before all of them have passed their dry
-// run; done is false while images are awaited.
+// applyConfiguration applies the desired configuration. It changes nothing before all objects have passed a dry run.
+// done is false while it waits for images.
 func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
 	want := a.row.Now(a.last)
 	m := conflictMode(want.Conflicts)
 	if m == preserve && !a.updating() {
-		// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html: nothing of an add-on that isn't there is to be kept
+		// PRESERVE is for updates: a new add-on has no changes to preserve.
+		// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
 		m = none
 	}
 	if a.returning() && a.state.AppliedChange > 0 {
-		m = enforce // it has been there
+		m = enforce // this configuration has been applied before
 	}
-	made, err := a.e.made(a.cluster, a.plane, a.row.Name, want)
+	rendered, err := a.e.render(a.cluster, a.plane, a.row.Name, want)
 	if err != nil {
 		return false, err
 	}
-	steps, err := a.server.dryRunAll(ctx, made.Objects, a.state.Objects, m, false)
+	steps, err := a.server.dryRunAll(ctx, rendered.Objects, a.state.Objects, m, false)
 	if err != nil {
 		return false, err
 	}
@@ -44,14 +45,14 @@ func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
 	if len(all) > 0 {
 		return false, all
 	}
-	if ready, err := a.provideImages(made.Images, want); !ready || err != nil {
+	if ready, err := a.provideImages(rendered.Images, want); !ready || err != nil {
 		return false, err
 	}
 	if err := a.recordApplying(ctx, want, steps); err != nil {
 		return false, err
 	}
 	for _, s := range steps {
-		if err := a.applyObject(ctx, s, m, made.objectList()); err != nil {
+		if err := a.applyObject(ctx, s, m, rendered.objectList()); err != nil {
 			return false, err
 		}
 		crashObject.Here()
@@ -69,7 +70,7 @@ func (a *addon) applyConfiguration(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// recordApplying writes down what the objects are being made of, and which ones there may be from now on.
+// recordApplying records the configuration that is being applied, and the objects that may exist from now on.
 func (a *addon) recordApplying(ctx context.Context, want record.AddonConfig, steps []*step) error {
 	a.state.Applying = &want
 	objects := slices.Clone(a.state.Objects)
@@ -97,8 +98,8 @@ func (a *addon) indexOfObject(o record.AddonObject) int {
 
 // applyObject applies one object.
 func (a *addon) applyObject(ctx context.Context, s *step, m mode, all []*unstructured.Unstructured) error {
-	if s.later { // what it needs is there by now
-		if err := a.server.established(ctx, s.ref, all); err != nil {
+	if s.later { // the objects that it depends on have been applied
+		if err := a.server.waitEstablished(ctx, s.ref, all); err != nil {
 			return err
 		}
 		err := a.server.prepareStep(ctx, s, m, false)
@@ -117,7 +118,7 @@ func (a *addon) applyObject(ctx context.Context, s *step, m mode, all []*unstruc
 	return a.recordObject(s, result)
 }
 
-// recordObject remembers what was applied of an object, and how the API server then has it.
+// recordObject records what was applied of an object, and the owned fields that the API server then reports.
 func (a *addon) recordObject(s *step, result *unstructured.Unstructured) error {
 	o := s.ref
 	o.Kept = s.kept
@@ -140,8 +141,8 @@ func (a *addon) recordObject(s *step, result *unstructured.Unstructured) error {
 	return nil
 }
 
-// objectList returns the objects without the rest of what is known of them.
-func (m made) objectList() []*unstructured.Unstructured {
+// objectList returns the objects as unstructured objects.
+func (m renderedAddon) objectList() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, o := range m.Objects {
 		all = append(all, o.Unstructured)
@@ -152,10 +153,10 @@ func (m made) objectList() []*unstructured.Unstructured {
 // establishTime is the time that the API server may take to serve a kind after its definition.
 const establishTime = 10 * time.Second
 
-// established waits until the kind of an object is served, if one of the add-on's own objects defines it.
-func (r *requester) established(ctx context.Context, o record.AddonObject, all []*unstructured.Unstructured) error {
+// waitEstablished waits until the kind of an object is served, if one of the add-on's own objects defines it.
+func (r *requester) waitEstablished(ctx context.Context, o record.AddonObject, all []*unstructured.Unstructured) error {
 	at := slices.IndexFunc(all, func(d *unstructured.Unstructured) bool {
-		group, _, kind, _, versions := defined(d)
+		group, _, kind, _, versions := definedKind(d)
 		return kind == o.Kind && slices.ContainsFunc(versions,
 			func(v string) bool { return group+"/"+v == o.APIVersion })
 	})
@@ -176,7 +177,7 @@ func (r *requester) established(ctx context.Context, o record.AddonObject, all [
 		}) {
 			return false, nil
 		}
-		_, err = r.getObject(ctx, o) // it may say so a moment before it is
+		_, err = r.getObject(ctx, o) // the condition may be set a moment before the kind is served
 		var status apierrors.APIStatus
 		if apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
 			status.Status().Details.Name != "" || err == nil {
@@ -194,7 +195,7 @@ func (r *requester) established(ctx context.Context, o record.AddonObject, all [
 	return nil
 }
 
-// deleteRemovedObjects deletes what the add-on had and has no more.
+// deleteRemovedObjects deletes the objects that the new configuration no longer has.
 func (a *addon) deleteRemovedObjects(ctx context.Context, steps []*step) error {
 	for _, o := range slices.Backward(slices.Clone(a.state.Objects)) {
 		if slices.ContainsFunc(steps, func(s *step) bool { return sameName(o, s.ref) }) {

@@ -44,7 +44,7 @@ func TestMortalAddons(t *testing.T) {
 	e := New(Options{Store: s, Config: func(context.Context, record.Cluster, string, ...string) (*rest.Config, error) {
 		return clientcmd.BuildConfigFromFlags("", os.Getenv("MORTAL_KUBECONFIG"))
 	}}).engine
-	e.made = made1
+	e.render = renderTestAddon
 	if err := reconcile.Run(t.Context(), slog.Default(), e.controller()); err != nil {
 		t.Fatal(err)
 	}

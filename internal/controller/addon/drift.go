@@ -20,35 +20,35 @@ const (
 	takenBackWithin = time.Minute
 )
 
-// correctDrift takes back what others did to what EKS owns: fields that they changed, and objects that they deleted.
+// correctDrift restores fields that EKS owns and others changed, and objects that others deleted.
 // Fields of others are never touched.
 func (a *addon) correctDrift(ctx context.Context) error {
-	var astray []int
+	var drifted []int
 	for i, o := range a.state.Objects {
 		is, there, known, err := a.server.findObject(o)
 		switch {
 		case errors.Is(err, errNoKind), apierrors.IsNotFound(err): // its definition is gone, and comes back before it
-			astray = append(astray, i)
+			drifted = append(drifted, i)
 		case err != nil:
 			return problemOf(o, err)
 		case !known, is.deleting: // the watch tells
 		case !there, is.eks != o.Owned, o.Others != "" && is.others != o.Others:
-			astray = append(astray, i)
+			drifted = append(drifted, i)
 		}
 	}
 	want := a.row.Now(a.last)
 	now := fmt.Sprint(want, a.plane.Endpoint, a.plane.Version, a.state.AppliedChange)
-	if len(astray) == 0 && a.verified == now {
+	if len(drifted) == 0 && a.verified == now {
 		return nil
 	}
-	made, err := a.e.made(a.cluster, a.plane, a.row.Name, want)
+	rendered, err := a.e.render(a.cluster, a.plane, a.row.Name, want)
 	if err != nil {
 		return err
 	}
-	for _, o := range made.Objects { // in the order in which they need each other
+	for _, o := range rendered.Objects { // in the order in which they need each other
 		ref := objectRef(o.Unstructured)
 		at := a.indexOfObject(ref)
-		if at >= 0 && !slices.Contains(astray, at) {
+		if at >= 0 && !slices.Contains(drifted, at) {
 			same, err := fingerprint(o.Object)
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ func (a *addon) correctDrift(ctx context.Context) error {
 				continue
 			}
 		}
-		if err := a.restoreObject(ctx, o, at, made); err != nil {
+		if err := a.restoreObject(ctx, o, at, rendered); err != nil {
 			return err
 		}
 	}
@@ -66,15 +66,15 @@ func (a *addon) correctDrift(ctx context.Context) error {
 }
 
 // restoreObject makes an object again what it is to be.
-func (a *addon) restoreObject(ctx context.Context, o catalog.Object, at int, made made) error {
+func (a *addon) restoreObject(ctx context.Context, o catalog.Object, at int, rendered renderedAddon) error {
 	s := &step{object: o, ref: objectRef(o.Unstructured)}
 	had := s.ref
 	if at >= 0 {
 		had = a.state.Objects[at]
 		s.kept = had.Kept
 	}
-	a.server.learnKinds(made.objectList())
-	if err := a.server.established(ctx, s.ref, made.objectList()); err != nil {
+	a.server.learnKinds(rendered.objectList())
+	if err := a.server.waitEstablished(ctx, s.ref, rendered.objectList()); err != nil {
 		return err
 	}
 	if err := a.server.prepareStep(ctx, s, enforce, true); err != nil {

@@ -48,10 +48,10 @@ type engine struct {
 	roles    store.Table[record.Role]
 	servers  *apiserver.Connections[*server]
 	images   *images
-	// ofCluster gives the keys of the add-ons of a cluster, from its key or from the key of what belongs to it.
-	ofCluster func(key string) []string
-	// made renders the objects of an add-on; from the catalog, except in tests.
-	made func(record.Cluster, record.ControlPlane, string, record.AddonConfig) (made, error)
+	// addonsOfCluster gives the keys of the add-ons of a cluster, from its key or from the key of what belongs to it.
+	addonsOfCluster func(key string) []string
+	// render renders the objects of an add-on; from the catalog, except in tests.
+	render func(record.Cluster, record.ControlPlane, string, record.AddonConfig) (renderedAddon, error)
 
 	mu sync.Mutex
 	// memory is about add-ons, by key. Losing it costs time, and nothing else.
@@ -67,8 +67,8 @@ type memory struct {
 	verified string                 // what the objects were last compared with
 }
 
-// made has the objects and images that an add-on is made of.
-type made struct {
+// renderedAddon has the objects and images of an add-on.
+type renderedAddon struct {
 	Objects []catalog.Object
 	Images  []catalog.Image
 }
@@ -81,11 +81,11 @@ func newEngine(o Options) *engine {
 		identity: record.PodIdentityAssociations(o.Store), roles: record.Roles(o.Store),
 		images: newImages(o.Provide, o.Patience),
 	}
-	e.made = e.fromCatalog
-	e.ofCluster = reconcile.Below(e.addons, record.ClusterKeyParts)
+	e.render = e.renderFromCatalog
+	e.addonsOfCluster = reconcile.Below(e.addons, record.ClusterKeyParts)
 	e.servers = apiserver.New[*server](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: User, Agent: agent, What: "watch the objects of add-ons", Log: o.Log,
-		Wanted: func(_ context.Context, key string) bool { return len(e.ofCluster(key)) > 0 },
+		Wanted: func(_ context.Context, key string) bool { return len(e.addonsOfCluster(key)) > 0 },
 		Wakes:  reconcile.Mapped(e.addons, "", reconcile.Above(record.ClusterKeyParts)),
 	})
 	return e
@@ -99,9 +99,9 @@ func (e *engine) controller() reconcile.Controller {
 		Sources: []reconcile.Source{
 			reconcile.Table(e.addons, ""),
 			reconcile.Table(e.states, ""),
-			reconcile.Mapped(e.updates, "", e.ofUpdate),
-			reconcile.Mapped(e.clusters, "", e.ofCluster),
-			reconcile.Mapped(e.planes, "", e.ofCluster),
+			reconcile.Mapped(e.updates, "", e.addonForUpdate),
+			reconcile.Mapped(e.clusters, "", e.addonsOfCluster),
+			reconcile.Mapped(e.planes, "", e.addonsOfCluster),
 			reconcile.Mapped(e.roles, "", e.addonsForRole),
 			e.images.watchImages,
 			e.watchClusters,
@@ -124,7 +124,7 @@ func (e *engine) watchClusters(ctx context.Context, changed func(key string)) {
 	})
 }
 
-func (e *engine) ofUpdate(key string) []string {
+func (e *engine) addonForUpdate(key string) []string {
 	row, err := e.updates.Get(context.Background(), key)
 	if err != nil || row.Value.AddonName == "" {
 		return nil
@@ -170,21 +170,21 @@ func (e *engine) forgetAddon(key string) {
 	delete(e.memory, key)
 }
 
-// fromCatalog renders an add-on for a cluster.
-func (e *engine) fromCatalog(cluster record.Cluster, plane record.ControlPlane, name string,
-	config record.AddonConfig) (made, error) {
+// renderFromCatalog renders an add-on for a cluster.
+func (e *engine) renderFromCatalog(cluster record.Cluster, plane record.ControlPlane, name string,
+	config record.AddonConfig) (renderedAddon, error) {
 	entry, _ := e.o.Catalog.Addon(name)
 	version, ok := entry.Version(config.Version)
 	if !ok {
-		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The catalog has no version "+
+		return renderedAddon{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The catalog has no version "+
 			config.Version+" of add-on "+name+
 			" any more. Put it back, or update the add-on to a version that is there.")}
 	}
 	objects, err := version.Render(catalog.RenderOptions{Cluster: cluster, Endpoint: plane.Endpoint, Minor: plane.Version,
 		Config: config})
 	if err != nil {
-		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The objects of add-on "+name+
+		return renderedAddon{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "The objects of add-on "+name+
 			" "+config.Version+" cannot be made: "+oneLine(err.Error()))}
 	}
-	return made{objects, version.ImagesIn(objects, cluster.Region, plane.Version)}, nil
+	return renderedAddon{objects, version.ImagesIn(objects, cluster.Region, plane.Version)}, nil
 }

@@ -108,7 +108,7 @@ func (w *fixture) admit() {
 // start runs an engine.
 func (w *fixture) start() {
 	e := New(w.options).engine
-	e.made = made1
+	e.render = renderTestAddon
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -140,11 +140,13 @@ var versions = map[string]map[string]string{
 	"web":    {"v1": web1, "v2": strings.ReplaceAll(web1, "web:1", "web:2")},
 }
 
-// made1 makes an add-on of tests. Its configuration, if it has one, is put in the place of CONFIG.
-func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.AddonConfig) (made, error) {
+// renderTestAddon makes an add-on of tests. Its configuration, if it has one, is put in the place of CONFIG.
+func renderTestAddon(
+	_ record.Cluster, _ record.ControlPlane, name string, config record.AddonConfig,
+) (renderedAddon, error) {
 	text, ok := versions[name][config.Version]
 	if !ok {
-		return made{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "there is no "+name+" "+
+		return renderedAddon{}, &problem{issue: issueOf(ekstypes.AddonIssueCodeInternalFailure, "there is no "+name+" "+
 			config.Version)}
 	}
 	text = strings.ReplaceAll(text, "CONFIG", config.Configuration)
@@ -159,11 +161,11 @@ func made1(_ record.Cluster, _ record.ControlPlane, name string, config record.A
 }
 
 // parse reads the objects of an add-on of tests.
-func parse(text string) (m made, err error) {
+func parse(text string) (m renderedAddon, err error) {
 	for document := range strings.SplitSeq(text, "\n---\n") {
 		o := catalog.Object{Unstructured: &unstructured.Unstructured{}}
 		if err := yaml.Unmarshal([]byte(document), &o.Unstructured.Object); err != nil {
-			return made{}, fmt.Errorf("%w\n%s", err, document)
+			return renderedAddon{}, fmt.Errorf("%w\n%s", err, document)
 		}
 		for line := range strings.Lines(document) {
 			if path, ok := strings.CutPrefix(strings.TrimSpace(line), "# yields: "); ok {
@@ -465,7 +467,7 @@ func env(d *appsv1.DaemonSet, name string) string {
 // kubectl creates an add-on's objects as "kubectl apply" does.
 func (w *fixture) kubectl(name, version string) {
 	w.Helper()
-	m, err := made1(w.cluster, record.ControlPlane{}, name, record.AddonConfig{Version: version})
+	m, err := renderTestAddon(w.cluster, record.ControlPlane{}, name, record.AddonConfig{Version: version})
 	w.must(err)
 	k, err := newKubectl(w.Context(), w.server.Config("admin", "system:masters"), "")
 	w.must(err)

@@ -16,17 +16,17 @@ import (
 type addon struct {
 	e       *engine
 	row     record.Addon
-	last    record.Update // the one named by row.LastUpdateID; zero without one
+	last    record.Update // the latest update, row.LastUpdateID; zero without one
 	cluster record.Cluster
 	plane   record.ControlPlane
 	// state is the observed state; steps change it, and saveState writes it.
 	state record.AddonState
-	saved store.Row[record.AddonState] // as it was last read or written; no revision before it was
+	saved store.Row[record.AddonState] // as last read or written; its revision is 0 before the first write
 	*memory
 
-	server *server // nil while the API server cannot be reached
-	issues []ekstypes.AddonIssue
-	soon   time.Duration // the delay of the next pass without a change; 0 for none
+	server  *server // nil while the API server cannot be reached
+	issues  []ekstypes.AddonIssue
+	requeue time.Duration // the delay of the next pass without a change; 0 for none
 }
 
 // errGone reports that nothing is left of the add-on.
@@ -44,11 +44,11 @@ func (e *engine) loadAddon(ctx context.Context, key string) (*addon, error) {
 	}
 	if a.saved.Value.AddonID == a.row.ID {
 		a.state = a.saved.Value
-		if a.saved, err = e.states.Copy(ctx, key); err != nil { // one to change, one to compare with
+		if a.saved, err = e.states.Copy(ctx, key); err != nil { // a second copy, to compare the changed one with
 			return nil, err
 		}
 	} else {
-		a.state.AddonID = a.row.ID // the rest is of another add-on of that name
+		a.state.AddonID = a.row.ID // the saved state is that of an earlier add-on of that name
 	}
 	at := record.ClusterKey(a.row.Account, a.row.Region, a.row.Cluster)
 	cluster, err := e.clusters.Get(ctx, at)
@@ -134,8 +134,8 @@ func (a *addon) finishUpdate(ctx context.Context, status ekstypes.UpdateStatus, 
 
 // requeueAfter requests another pass after a delay, unless an earlier one is requested.
 func (a *addon) requeueAfter(after time.Duration) {
-	if a.soon == 0 || after < a.soon {
-		a.soon = max(after, time.Millisecond)
+	if a.requeue == 0 || after < a.requeue {
+		a.requeue = max(after, time.Millisecond)
 	}
 }
 

@@ -22,14 +22,13 @@ import (
 type mode int
 
 const (
-	// none: a conflict is an error, and nothing is changed. Fields that yield are left to others.
+	// none: a conflict is an error, and nothing is changed. Yielding fields are left to other managers.
 	none mode = iota
-	// overwrite: EKS takes them all, those that yield too.
+	// overwrite: EKS takes the ownership of all fields, yielding ones too.
 	overwrite
-	// preserve: they are left to others, and noted.
+	// preserve: conflicting fields are left to other managers, and recorded as kept.
 	preserve
-	// enforce is for what EKS owns already, such as to take back what somebody changed: it takes all but what yields
-	// and what was left before.
+	// enforce: EKS takes all fields but yielding and kept ones. It corrects drift of an add-on that has been applied.
 	enforce
 )
 
@@ -46,22 +45,21 @@ func conflictMode(r ekstypes.ResolveConflicts) mode {
 // isForced reports whether fields are taken from other managers.
 func (m mode) isForced() bool { return m == overwrite || m == enforce }
 
-// step is one object of an add-on on its way into the cluster.
+// step is the application of one object of an add-on: from its dry run to its server-side apply.
 type step struct {
 	object catalog.Object
 	ref    record.AddonObject
-	kept   []string       // by an earlier update, in the form of conflicts
-	config map[string]any // what EKS says of the object: the object less what is left to others
+	kept   []string       // paths of fields that PRESERVE left to other managers
+	config map[string]any // the configuration to apply: the object without the fields that are left to others
 
-	live   *unstructured.Unstructured // as it was; nil when nobody looked, or it was not there
-	result *unstructured.Unstructured // as it would be
-	// conflicts are the fields of others that stand in the way, or that are taken; refusal is what the API server said
-	// about them.
+	live   *unstructured.Unstructured // before; nil when it was not read, or did not exist
+	result *unstructured.Unstructured // after the dry run
+	// conflicts are the conflicting fields of other managers; refusal is the error of the API server about them.
 	conflicts []metav1.StatusCause
 	refusal   error
 	problem   *problem // why it cannot be applied; nil when it can
-	force     bool     // nobody who minds stands in the way: see try
-	later     bool     // only once other objects of the add-on are there can one say
+	force     bool     // apply with force, although the mode is none: EKS owns the conflicting fields, too (see dryRun)
+	later     bool     // the dry run has to wait for other objects of the add-on, such as its namespace
 }
 
 // objectRef names an object.
@@ -78,9 +76,9 @@ func sameName(a, b record.AddonObject) bool {
 			group(a.APIVersion) == group(b.APIVersion))
 }
 
-// dryRunAll dry-runs objects, all at once: nothing is changed. What stands in the way of one is in its step; the error
-// is a [*problem] when the API server does not answer. have are the objects that the add-on has. live says to look at
-// the objects as they are even where that does not matter.
+// dryRunAll dry-runs objects concurrently. The problem of an object is in its step; the error is a [*problem] when the
+// API server does not answer. have are the objects that the add-on has now. With live, the live objects are read even
+// where the dry run does not need them.
 func (r *requester) dryRunAll(ctx context.Context, objects []catalog.Object, have []record.AddonObject, m mode,
 	live bool) ([]*step, error) {
 	var plain []*unstructured.Unstructured
@@ -107,15 +105,15 @@ func (r *requester) dryRunAll(ctx context.Context, objects []catalog.Object, hav
 	return steps, group.Wait()
 }
 
-// prepareStep leaves out of a step's configuration what is left to others.
+// prepareStep sets the configuration of a step: the object without the fields that are left to other managers.
 func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool) error {
 	var err error
 	if s.config, err = deepCopyJSON(s.object.Object); err != nil {
 		return err
 	}
 	if s.ref.Kind == "Namespace" && s.ref.APIVersion == "v1" {
-		// A label that every namespace has: who says nothing of an object owns nothing of it, and could not tell later
-		// whether it is his.
+		// A label that every namespace has. With it, EKS owns a field of the namespace, by which it recognizes later that
+		// it manages the namespace.
 		if err := unstructured.SetNestedField(s.config, s.ref.Name, "metadata", "labels",
 			"kubernetes.io/metadata.name"); err != nil {
 			return err
@@ -135,7 +133,8 @@ func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool)
 	return err
 }
 
-// dryRun dry-runs a step.
+// dryRun dry-runs a step and resolves conflicts by the mode. Forced modes take the fields. Otherwise a conflict stands
+// unless EKS owns the field as well, or preserve leaves it to the other manager.
 func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 	for range 3 {
 		s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, false)
@@ -178,14 +177,14 @@ func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
 		switch {
 		case stands:
 			return s.refusal
-		case !left: // only what EKS owns as well, so that its value is EKS's
+		case !left: // EKS owns all conflicting fields as well
 			s.force, s.conflicts, s.refusal = true, nil, nil
 			s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, true)
 			return err
 		}
 		s.conflicts, s.refusal = nil, nil
 	}
-	return s.refusal // somebody claims one field after the other
+	return s.refusal // another manager keeps claiming fields
 }
 
 // recordProblem records a problem of a step, and returns errors that concern more than the step.
@@ -207,8 +206,8 @@ func (s *step) recordProblem(err error, all []*unstructured.Unstructured) error 
 	return nil
 }
 
-// createdByAddon reports whether an object is refused only because its namespace, or the definition of its kind, is yet
-// to be created: it is among the objects.
+// createdByAddon reports whether an object was refused only because its namespace or CustomResourceDefinition, which is
+// one of the objects, does not exist yet.
 func createdByAddon(err error, o record.AddonObject, all []*unstructured.Unstructured) bool {
 	if !apierrors.IsNotFound(err) {
 		return false
@@ -217,7 +216,7 @@ func createdByAddon(err error, o record.AddonObject, all []*unstructured.Unstruc
 		if other.GetKind() == "Namespace" {
 			return other.GetName() == o.Namespace
 		}
-		group, _, kind, _, _ := defined(other)
+		group, _, kind, _, _ := definedKind(other)
 		return kind != "" && kind == o.Kind && strings.HasPrefix(o.APIVersion, group+"/")
 	})
 }

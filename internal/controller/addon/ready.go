@@ -99,9 +99,9 @@ func (a *addon) waitForPods(ctx context.Context) error {
 
 // retryImages asks for the images of the add-on, of which some could not be had.
 func (a *addon) retryImages() error {
-	made, err := a.e.made(a.cluster, a.plane, a.row.Name, a.row.Now(a.last))
+	rendered, err := a.e.render(a.cluster, a.plane, a.row.Name, a.row.Now(a.last))
 	if err == nil {
-		a.e.images.requestImages(a.row.Key(), made.Images)
+		a.e.images.requestImages(a.row.Key(), rendered.Images)
 	}
 	return err
 }

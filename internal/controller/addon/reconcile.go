@@ -19,16 +19,16 @@ import (
 
 // The instructions at which a test kills the daemon, in their order.
 var (
-	crashApplying  = crash.At("addon/applying-recorded")
-	crashObject    = crash.At("addon/object-applied")
-	crashObjects   = crash.At("addon/objects-applied")
-	crashPruned    = crash.At("addon/object-pruned")
-	crashDone      = crash.At("addon/configuration-recorded")
-	crashEnded     = crash.At("addon/update-ended")
-	crashTakenBack = crash.At("addon/object-taken-back")
-	crashDeleted   = crash.At("addon/object-deleted")
-	crashGivenUp   = crash.At("addon/object-given-up")
-	crashRowsLeft  = crash.At("addon/rows-left")
+	crashApplying    = crash.At("addon/applying-recorded")
+	crashObject      = crash.At("addon/object-applied")
+	crashObjects     = crash.At("addon/objects-applied")
+	crashPruned      = crash.At("addon/object-pruned")
+	crashDone        = crash.At("addon/configuration-recorded")
+	crashEnded       = crash.At("addon/update-ended")
+	crashTakenBack   = crash.At("addon/object-taken-back")
+	crashDeleted     = crash.At("addon/object-deleted")
+	crashGivenUp     = crash.At("addon/object-given-up")
+	crashRecordsLeft = crash.At("addon/rows-left")
 )
 
 const (
@@ -59,13 +59,13 @@ func (e *engine) Reconcile(ctx context.Context, key string) (reconcile.Result, e
 	if err != nil {
 		err = fmt.Errorf("add-on %s of cluster %s: %w", a.row.Name, a.row.Cluster, err)
 	}
-	return reconcile.Result{After: a.soon}, err
+	return reconcile.Result{After: a.requeue}, err
 }
 
 // reconcile installs, updates or removes an add-on, and records its issues.
 func (a *addon) reconcile(ctx context.Context) error {
 	if a.cluster.ID != a.row.ClusterID {
-		return a.removeRows(ctx) // it went with its cluster
+		return a.deleteRecords(ctx) // it went with its cluster
 	}
 	if a.cluster.Deleting || !a.plane.Ready || a.plane.ClusterID != a.cluster.ID {
 		return nil // its row changes

@@ -37,7 +37,7 @@ func (a *addon) removeObjects(ctx context.Context) error {
 			}
 			crashGivenUp.Here()
 		}
-		return a.removeRows(ctx)
+		return a.deleteRecords(ctx)
 	}
 	for _, late := range []bool{false, true} {
 		var all problems
@@ -68,7 +68,7 @@ func (a *addon) removeObjects(ctx context.Context) error {
 			return nil
 		}
 	}
-	return a.removeRows(ctx)
+	return a.deleteRecords(ctx)
 }
 
 // lasting reports whether pods need an object while they terminate.
@@ -183,9 +183,9 @@ func (a *addon) releaseObject(ctx context.Context, o record.AddonObject) error {
 	return nil
 }
 
-// removeRows removes the add-on from the store: its updates, and then itself with what was observed of it and the
+// deleteRecords removes the add-on from the store: its updates, and then itself with what was observed of it and the
 // associations that it owns, which outlive it with Preserve.
-func (a *addon) removeRows(ctx context.Context) error {
+func (a *addon) deleteRecords(ctx context.Context) error {
 	e, key := a.e, a.row.Key()
 	below := store.Prefix(a.row.Account, a.row.Region, a.row.Cluster)
 	updates, err := e.updates.List(ctx, below)
@@ -219,7 +219,7 @@ func (a *addon) removeRows(ctx context.Context) error {
 			return err
 		}
 	}
-	crashRowsLeft.Here()
+	crashRecordsLeft.Here()
 	row, err := e.addons.Get(ctx, key)
 	if err != nil {
 		return ignoreNotFound(err)

@@ -84,7 +84,7 @@ func (r *requester) learnKinds(objects []*unstructured.Unstructured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, o := range objects {
-		group, plural, kind, namespaced, versions := defined(o)
+		group, plural, kind, namespaced, versions := definedKind(o)
 		scope := meta.RESTScopeRoot
 		if namespaced {
 			scope = meta.RESTScopeNamespace
@@ -97,8 +97,8 @@ func (r *requester) learnKinds(objects []*unstructured.Unstructured) {
 	}
 }
 
-// defined returns the kind that a CRD defines; no versions when the object is no CRD.
-func defined(o *unstructured.Unstructured) (group, plural, kind string, namespaced bool, versions []string) {
+// definedKind returns the kind that a CRD defines; no versions when the object is no CRD.
+func definedKind(o *unstructured.Unstructured) (group, plural, kind string, namespaced bool, versions []string) {
 	if o.GetKind() != "CustomResourceDefinition" {
 		return
 	}

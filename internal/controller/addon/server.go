@@ -41,29 +41,29 @@ type server struct {
 	changed func(key string) // wakes an add-on
 	lost    chan error       // why the connection is of no more use
 
-	mu      sync.Mutex
-	ctx     context.Context // of the connection; no watch begins once it has ended
-	running conc.WaitGroup
-	wants   map[string][]want // by the keys of add-ons
-	places  map[place]*watched
+	mu          sync.Mutex
+	ctx         context.Context // of the connection; no watch begins once it has ended
+	running     conc.WaitGroup
+	wants       map[string][]want // by the keys of add-ons
+	collections map[collection]*watched
 }
 
 // serving reports whether the connection can be used.
 func (s *server) serving() bool { return s.ctx.Err() == nil }
 
-// place is a collection of watched objects: a kind, in a namespace if it has them.
-type place struct {
+// collection is a collection of watched objects: a kind, in a namespace if it has them.
+type collection struct {
 	schema.GroupVersionResource
 	namespace string
 }
 
 // want is an object that an add-on has.
 type want struct {
-	place
+	collection
 	name string
 }
 
-// watched is the state of a watch of a place.
+// watched is the state of the watch of a collection.
 type watched struct {
 	stop context.CancelFunc
 	// known reports that all its objects are; err is why they are not.
@@ -92,7 +92,7 @@ func (e *engine) serveCluster(ctx context.Context, k *apiserver.Connection, open
 		return err
 	}
 	s := &server{requester: r, changed: changed, lost: make(chan error, 1), wants: map[string][]want{},
-		places: map[place]*watched{}}
+		collections: map[collection]*watched{}}
 	if s.meta, err = metadata.NewForConfigAndClient(metadata.ConfigFor(k.Config), k.HTTP); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (e *engine) serveCluster(ctx context.Context, k *apiserver.Connection, open
 		return err
 	}
 	all := func() {
-		for _, key := range e.ofCluster(k.Key) {
+		for _, key := range e.addonsOfCluster(k.Key) {
 			changed(key)
 		}
 	}
@@ -116,7 +116,7 @@ func (e *engine) serveCluster(ctx context.Context, k *apiserver.Connection, open
 	// Namespaces come and go under add-ons; and that the API server goes away is noticed here if nothing else is
 	// watched.
 	s.mu.Lock()
-	s.startWatch(place{GroupVersionResource: namespaces})
+	s.startWatch(collection{GroupVersionResource: namespaces})
 	s.mu.Unlock()
 	open(s)
 	all()
@@ -142,7 +142,7 @@ func (s *server) watchObjects(key string, objects []record.AddonObject) error {
 		if err != nil {
 			return problemOf(o, err)
 		}
-		w := want{place{GroupVersionResource: m.Resource}, o.Name}
+		w := want{collection{GroupVersionResource: m.Resource}, o.Name}
 		if m.Scope.Name() == meta.RESTScopeNameNamespace {
 			w.namespace = o.Namespace
 		}
@@ -158,36 +158,36 @@ func (s *server) watchObjects(key string, objects []record.AddonObject) error {
 	} else {
 		s.wants[key] = all
 	}
-	needed := map[place]bool{{GroupVersionResource: namespaces}: true}
+	needed := map[collection]bool{{GroupVersionResource: namespaces}: true}
 	for _, wants := range s.wants {
 		for _, w := range wants {
-			needed[w.place] = true
-			s.startWatch(w.place)
+			needed[w.collection] = true
+			s.startWatch(w.collection)
 		}
 	}
-	for at, w := range s.places {
+	for at, w := range s.collections {
 		if !needed[at] {
 			w.stop()
-			delete(s.places, at)
+			delete(s.collections, at)
 		}
 	}
 	return nil
 }
 
-// findObject returns the observed state of an object. known is false until its place is watched; err tells why when
-// there is a reason.
+// findObject returns the observed state of an object. known is false until its collection is watched; err tells why
+// when there is a reason.
 func (s *server) findObject(o record.AddonObject) (is seen, there, known bool, err error) {
 	m, err := s.mapping(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 	if err != nil {
 		return seen{}, false, false, err
 	}
-	at := place{GroupVersionResource: m.Resource}
+	at := collection{GroupVersionResource: m.Resource}
 	if m.Scope.Name() == meta.RESTScopeNameNamespace {
 		at.namespace = o.Namespace
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w, ok := s.places[at]
+	w, ok := s.collections[at]
 	if !ok || !w.known {
 		if ok {
 			err = w.err
@@ -198,17 +198,17 @@ func (s *server) findObject(o record.AddonObject) (is seen, there, known bool, e
 	return is, there, true, nil
 }
 
-// startWatch begins to watch a place, if nobody does. It is called with mu held.
-func (s *server) startWatch(at place) {
-	if s.places[at] != nil || s.ctx.Err() != nil {
+// startWatch starts the watch of a collection, unless there is one. It is called with mu held.
+func (s *server) startWatch(at collection) {
+	if s.collections[at] != nil || s.ctx.Err() != nil {
 		return
 	}
 	ctx, stop := context.WithCancel(s.ctx)
 	w := &watched{stop: stop, objects: map[string]seen{}}
-	s.places[at] = w
+	s.collections[at] = w
 	s.running.Go(func() {
 		defer stop()
-		err := recovery.Try(func() error { return s.watchPlace(ctx, at, w) })
+		err := recovery.Try(func() error { return s.watchCollection(ctx, at, w) })
 		if ctx.Err() == nil {
 			select {
 			case s.lost <- err:
@@ -218,8 +218,8 @@ func (s *server) startWatch(at place) {
 	})
 }
 
-// watchPlace watches a place until ctx ends or the API server goes away, and returns why.
-func (s *server) watchPlace(ctx context.Context, at place, w *watched) error {
+// watchCollection watches a collection until ctx ends or the API server goes away, and returns why.
+func (s *server) watchCollection(ctx context.Context, at collection, w *watched) error {
 	// Before what cannot be watched is tried again, because its kind is not defined or the user may not.
 	backoff := kubeclient.Backoff{First: time.Second, Most: 15 * time.Second}
 	for {
@@ -245,8 +245,8 @@ func (s *server) watchPlace(ctx context.Context, at place, w *watched) error {
 	}
 }
 
-// listAndWatch lists and watches a place until its watch ends for good.
-func (s *server) listAndWatch(ctx context.Context, at place, w *watched) error {
+// listAndWatch lists and watches a collection until its watch ends for good.
+func (s *server) listAndWatch(ctx context.Context, at collection, w *watched) error {
 	found := map[string]seen{}
 	var from string
 	var err error
@@ -308,7 +308,7 @@ func summarize(o metav1.Object, w *workload) seen {
 
 // handleEvent records a watch event of an object, and wakes the add-ons that have the object when the change concerns
 // them.
-func (s *server) handleEvent(at place, w *watched, what kubewatch.EventType, name string, is seen) error {
+func (s *server) handleEvent(at collection, w *watched, what kubewatch.EventType, name string, is seen) error {
 	s.mu.Lock()
 	was, there := w.objects[name]
 	if !there && len(w.objects) >= kubeclient.MaxObjects {
@@ -335,14 +335,14 @@ func differs(a, b seen) bool {
 	return a.uid != b.uid || a.eks != b.eks || a.others != b.others || a.deleting != b.deleting
 }
 
-// wakeAddons wakes the add-ons that have an object of that name at a place, or any there when it is empty. What happens
-// to a namespace concerns all in it.
-func (s *server) wakeAddons(at place, name string) {
+// wakeAddons wakes the add-ons that have an object of that name in a collection, or any object when it is empty. What
+// happens to a namespace concerns all in it.
+func (s *server) wakeAddons(at collection, name string) {
 	s.mu.Lock()
 	var keys []string
 	for key, wants := range s.wants {
 		if slices.ContainsFunc(wants, func(w want) bool {
-			return w.place == at && (name == "" || w.name == name) || at.GroupVersionResource == namespaces &&
+			return w.collection == at && (name == "" || w.name == name) || at.GroupVersionResource == namespaces &&
 				w.namespace == name && name != ""
 		}) {
 			keys = append(keys, key)

@@ -35,7 +35,7 @@ func TestExpiredListsAreNotRepeatedAtOnce(t *testing.T) {
 		})
 		s := &server{meta: expired}
 		w := &watched{objects: map[string]seen{}, known: true}
-		if err := s.watchPlace(ctx, place{GroupVersionResource: namespaces}, w); !errors.Is(err, ctx.Err()) {
+		if err := s.watchCollection(ctx, collection{GroupVersionResource: namespaces}, w); !errors.Is(err, ctx.Err()) {
 			t.Error(err)
 		}
 		// After 0, 1, 3, 7, 15, 30 and 45 seconds.
@@ -51,7 +51,7 @@ func TestObjectsOfATenantAreBounded(t *testing.T) {
 	for range kubeclient.MaxObjects {
 		w.objects[time.Duration(len(w.objects)).String()] = seen{}
 	}
-	at := place{GroupVersionResource: namespaces}
+	at := collection{GroupVersionResource: namespaces}
 	if err := s.handleEvent(at, w, kubewatch.Added, "one more", seen{}); !errors.Is(err, kubeclient.ErrTooLarge) {
 		t.Error(err)
 	}

@@ -114,13 +114,13 @@ func (c *Controller) changeActivity(ctx context.Context, v *view, m *member, cha
 
 func (c *Controller) now() time.Time { return c.clock.Now().UTC().Truncate(time.Millisecond) }
 
-// keptActivities is the number of finished activities of a group that are kept. AWS keeps those of six weeks.
-const keptActivities = 1000
+// maxActivities is the number of finished activities of a group that are kept. AWS keeps those of six weeks.
+const maxActivities = 1000
 
 // pruneActivities removes the oldest activities when there are many.
 func (c *Controller) pruneActivities(ctx context.Context, v *view) error {
 	rows, err := c.activities.List(ctx, store.Prefix(v.group.Account, v.group.Region, v.group.Name))
-	if err != nil || len(rows) <= keptActivities+100 {
+	if err != nil || len(rows) <= maxActivities+100 {
 		return err
 	}
 	rows = slices.DeleteFunc(rows, func(
@@ -131,10 +131,10 @@ func (c *Controller) pruneActivities(ctx context.Context, v *view) error {
 		return a.Value.EndTime.Compare(
 			b.Value.EndTime)
 	})
-	if len(rows) <= keptActivities {
+	if len(rows) <= maxActivities {
 		return nil
 	}
-	rows = rows[:len(rows)-keptActivities]
+	rows = rows[:len(rows)-maxActivities]
 	var ops []store.Op
 	for _, row := range rows[:min(len(rows), 100)] {
 		ops = append(ops, c.activities.RemoveOp(row.Key))

@@ -79,7 +79,7 @@ func (c *Controller) launchMissing(ctx context.Context, v *view) error {
 	if err := c.putStatus(ctx, v); err != nil {
 		return err
 	}
-	// What could not be launched in one place is launched in another at once; so is what is beyond this round.
+	// What could not be launched in one location is launched in another at once, and so are the launches beyond this round.
 	if v.capacity() < v.targetCapacity() && !c.resting(v) {
 		v.again = true
 	}
@@ -298,11 +298,11 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 		c.statuses.PutOp(v.key, v.status))...)
 }
 
-// maxFailedPlaces is the maximum number of places that are skipped after a failure. With more, the whole group waits,
-// so that the places that its configuration multiplies are not all tried, and recorded, one after the other.
-const maxFailedPlaces = 32
+// maxFailedLocations is the maximum number of locations that are skipped after a failure. With more, the whole group
+// waits, so that the locations that its configuration multiplies are not all tried, and recorded, one after the other.
+const maxFailedLocations = 32
 
-// recordFailure records a failed launch: in one place, which is skipped for some time, or anywhere.
+// recordFailure records a failed launch: in one location, which is skipped for some time, or in any.
 func (c *Controller) recordFailure(v *view, where string) {
 	wait := min(firstRetry<<min(v.status.Failures, 10), latestRetry)
 	again := c.now().Add(wait)
@@ -310,7 +310,7 @@ func (c *Controller) recordFailure(v *view, where string) {
 	v.status.Failures++
 	zones := maps.Clone(v.status.Zones)
 	maps.DeleteFunc(zones, func(_ string, at time.Time) bool { return !c.now().Before(at) })
-	if where == "" || len(zones) >= maxFailedPlaces {
+	if where == "" || len(zones) >= maxFailedLocations {
 		v.status.RetryAt = again
 	} else {
 		if zones == nil {
@@ -345,7 +345,7 @@ func (c *Controller) resting(v *view) bool {
 	return false
 }
 
-// untilRetry schedules a reconcile pass over the group for the time when a place is tried again.
+// untilRetry schedules a reconcile pass over the group for the time when a location is tried again.
 func (c *Controller) untilRetry(v *view) {
 	for _, at := range v.status.Zones {
 		if c.now().Before(at) {

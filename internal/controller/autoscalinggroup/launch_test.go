@@ -19,7 +19,7 @@ func TestFewPlacesAreTriedAfterFailures(t *testing.T) {
 	for ; tried < 1000 && v.status.RetryAt.IsZero(); tried++ {
 		c.recordFailure(v, fmt.Sprint("place ", tried))
 	}
-	if tried != maxFailedPlaces+1 || len(v.status.Zones) != maxFailedPlaces {
+	if tried != maxFailedLocations+1 || len(v.status.Zones) != maxFailedLocations {
 		t.Errorf("%d places were tried, and %d are recorded", tried, len(v.status.Zones))
 	}
 	clock.Step(latestRetry)

@@ -109,7 +109,7 @@ func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) er
 		types.LifecycleStateWarmedPendingProceed:
 		return c.enterWarmPool(ctx, v, m)
 	case types.LifecycleStateWarmedStopped, types.LifecycleStateWarmedRunning:
-		return c.keepWarm(ctx, v, m)
+		return c.replaceUnhealthyWarm(ctx, v, m)
 	case types.LifecycleStateWarmedTerminatingWait:
 		return c.leaveWait(ctx, v, m)
 	case types.LifecycleStateInService, types.LifecycleStateStandby:

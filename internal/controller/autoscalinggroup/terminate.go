@@ -38,10 +38,10 @@ func (c *Controller) terminateExcess(ctx context.Context, v *view) error {
 	}
 	now := c.now()
 	cause := v.because() + shrinking(now, have, v.group.Desired, chosen)
-	room := v.poolRoom()
+	missing := v.missingFromPool()
 	for _, m := range chosen {
-		if m.inService() && m.isAlive() && v.group.WarmPool != nil && v.group.WarmPool.Reuse && room >= m.row.Weight {
-			room -= m.row.Weight
+		if m.inService() && m.isAlive() && v.group.WarmPool != nil && v.group.WarmPool.Reuse && missing >= m.row.Weight {
+			missing -= m.row.Weight
 			m.row.ToPool = true
 		}
 		if err := c.beginTermination(ctx, v, m, record.AutoScalingRequest{At: now, Cause: cause},

@@ -39,9 +39,9 @@ func (v *view) poolCapacity() int32 {
 	return sum
 }
 
-// poolRoom returns what the warm pool may take in. Launches that are decided upon are not in it yet, but none is when
-// instances are chosen to go.
-func (v *view) poolRoom() int32 { return max(v.group.Warm()-v.poolCapacity(), 0) }
+// missingFromPool returns the capacity that the warm pool lacks. Launches that are decided upon are not in it yet, but none is
+// when instances are chosen to go.
+func (v *view) missingFromPool() int32 { return max(v.group.Warm()-v.poolCapacity(), 0) }
 
 // drawFromWarmPool takes instances from the warm pool for as much as the group lacks.
 func (c *Controller) drawFromWarmPool(ctx context.Context, v *view) error {
@@ -177,9 +177,9 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 	return c.launched(ctx, v)
 }
 
-// keepWarm replaces an instance of the warm pool that has left the state in which it waits.
+// replaceUnhealthyWarm replaces an instance of the warm pool that has left the state in which it waits.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/warm-pools-health-checks-monitor-view-status.html
-func (c *Controller) keepWarm(ctx context.Context, v *view, m *member) error {
+func (c *Controller) replaceUnhealthyWarm(ctx context.Context, v *view, m *member) error {
 	expected := ec2types.InstanceStateNameStopped
 	if m.row.State == types.LifecycleStateWarmedRunning {
 		expected = ec2types.InstanceStateNameRunning
@@ -207,7 +207,7 @@ func (c *Controller) leavePool(ctx context.Context, v *view, m *member, cause st
 
 // fillWarmPool launches instances into the warm pool, once the group itself has what is desired.
 func (c *Controller) fillWarmPool(ctx context.Context, v *view) error {
-	need := v.poolRoom()
+	need := v.missingFromPool()
 	if need == 0 || v.capacity() < v.targetCapacity() || v.suspended("Launch") || c.resting(v) {
 		return nil
 	}

@@ -33,14 +33,14 @@ const (
 	clientBurst = 600
 )
 
-// plane is a control plane as it should run now.
+// plane is the desired state of a control plane.
 type plane struct {
 	cluster record.Cluster
 	minor   string
 	program string // the bundle
-	port    int    // where its API server is found on 127.0.0.1
-	server  int    // where the API server that serves listens, and
-	standby int    // where one that is to take its place does
+	port    int    // on 127.0.0.1, for clients; forwarded to server
+	server  int    // on which the current API server listens
+	standby int    // on which its successor listens; see handover.go
 	public  net.IP // the address of its public endpoint; nil where machines have no network
 	network network
 	keys    keys
@@ -102,16 +102,16 @@ func componentOf(process string) string {
 	return component
 }
 
-// specify writes the configuration of the components and says how to run them. The same plane
-// gives the same specifications, in this daemon and in the next.
-func (c *Controller) specify(p plane) (components, error) {
+// renderComponents writes the configuration files of the components and returns the specifications of their processes.
+// The same plane renders the same specifications, in this daemon and in the next.
+func (c *Controller) renderComponents(p plane) (components, error) {
 	var out components
 	write := func(f files) (string, error) {
 		dir, err := c.writeConfiguration(p.cluster.ID, f)
 		out.configurations = append(out.configurations, dir)
 		return dir, err
 	}
-	apiServer, err := c.apiServer(p, write)
+	apiServer, err := c.apiServerArgs(p, write)
 	if err != nil {
 		return out, fmt.Errorf("configure %s: %w", kubeAPIServer, err)
 	}
@@ -152,8 +152,8 @@ func (c *Controller) specify(p plane) (components, error) {
 		return out, err
 	}
 	out.others = []process.Spec{
-		c.baseSpec(p, kubeControllerManager, c.controllerManager(p, kubeconfig(kubeControllerManager))),
-		c.baseSpec(p, kubeScheduler, append(c.serving(p, 10259),
+		c.baseSpec(p, kubeControllerManager, c.controllerManagerArgs(p, kubeconfig(kubeControllerManager))),
+		c.baseSpec(p, kubeScheduler, append(c.servingFlags(p, 10259),
 			"--config="+filepath.Join(schedulerDir, "scheduler.yaml"),
 		)),
 	}
@@ -168,7 +168,7 @@ func (c *Controller) specify(p plane) (components, error) {
 	if err != nil {
 		return out, err
 	}
-	spec := c.baseSpec(p, cloudControllerManager, append(c.serving(p, 10258),
+	spec := c.baseSpec(p, cloudControllerManager, append(c.servingFlags(p, 10258),
 		"--kubeconfig="+kubeconfig(cloudControllerManager),
 		"--leader-elect=false",
 		"--profiling=false",
@@ -210,7 +210,7 @@ func (c *Controller) baseSpec(p plane, component string, args []string) process.
 		},
 		Dir:         c.clusterDir(p.cluster.ID),
 		Log:         c.clusterDir(p.cluster.ID, "log", component+".log"),
-		LogLimit:    -1, // package logging trims it, when it is shipped
+		LogLimit:    -1, // package logshipper trims it, when it is shipped
 		Grace:       15 * time.Second,
 		OOMScoreAdj: process.ControlPlaneOOMScoreAdj,
 		MemoryLimit: memory,
@@ -218,8 +218,8 @@ func (c *Controller) baseSpec(p plane, component string, args []string) process.
 	return spec
 }
 
-// serving returns the flags of a component's own port, on which only its health is of interest.
-func (c *Controller) serving(p plane, port int) []string {
+// servingFlags returns the flags of the port on which a component other than kube-apiserver serves its health.
+func (c *Controller) servingFlags(p plane, port int) []string {
 	return []string{
 		"--bind-address=" + p.localIP().String(),
 		"--secure-port=" + strconv.Itoa(port),
@@ -285,8 +285,8 @@ func (c *Controller) writeAPIServerFiles(p plane, write func(files) (string, err
 	return dir, tokenFlags, err
 }
 
-// apiServer returns the command line of kube-apiserver, as that of EKS as far as it shows in its log.
-func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]string, error) {
+// apiServerArgs returns the command line of kube-apiserver: that of EKS, as far as its log shows it.
+func (c *Controller) apiServerArgs(p plane, write func(files) (string, error)) ([]string, error) {
 	cluster := p.cluster
 	dir, tokenFlags, err := c.writeAPIServerFiles(p, write)
 	if err != nil {
@@ -331,7 +331,6 @@ func (c *Controller) apiServer(p plane, write func(files) (string, error)) ([]st
 		"--kubelet-client-certificate=" + pki("kube-apiserver-kubelet-client.crt"),
 		"--kubelet-client-key=" + pki("kube-apiserver-kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP,Hostname,ExternalIP",
-		// A new API server takes over the port while the old one still serves; see handover.go.
 		"--profiling=false",
 		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
 		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
@@ -416,10 +415,10 @@ func serviceRange(cluster record.Cluster) string {
 	return cluster.ServiceIPv4CIDR
 }
 
-func (c *Controller) controllerManager(p plane, kubeconfig string) []string {
+func (c *Controller) controllerManagerArgs(p plane, kubeconfig string) []string {
 	cluster := p.cluster
 	pki := func(name string) string { return c.clusterDir(cluster.ID, "pki", name) }
-	args := append(c.serving(p, 10257),
+	args := append(c.servingFlags(p, 10257),
 		"--kubeconfig="+kubeconfig,
 		"--allocate-node-cidrs=false",
 		"--cluster-name="+cluster.Name,

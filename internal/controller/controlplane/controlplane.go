@@ -8,7 +8,7 @@
 //
 // Each step in the life of a cluster is idempotent:
 //
-//  1. converge.go: [Controller.Converge] creates the control plane and marks it Ready (create.go, place.go), maintains
+//  1. converge.go: [Controller.Converge] creates the control plane and marks it Ready (create.go, ports.go), maintains
 //     it (a changed VPC configuration or flag, a certificate that is about to expire), replaces its components with
 //     those of another minor version (upgrade.go, handover.go), and ends the updates that requested it. If the new
 //     version does not become healthy, the old one keeps serving.
@@ -47,8 +47,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
-// Host runs the components of control planes and keeps them running, restarts of the daemon
-// and deaths of their own notwithstanding. *process.Supervisor runs them as children on this machine.
+// Host runs the components of control planes. It restarts those that exit, and they outlive the daemon.
+// *process.Supervisor runs them as processes of this host.
 type Host interface {
 	// Ensure starts the process, or replaces the one of that name that runs with another specification.
 	Ensure(ctx context.Context, spec process.Spec) (process.Status, error)
@@ -72,12 +72,12 @@ type Webhooks struct {
 	Configurations []*unstructured.Unstructured
 }
 
-// Endpoints leads to the API servers, as the rows of their clusters say, and leads those into the VPCs.
-// *endpoint.Controller does.
+// Endpoints forwards connections to API servers, as the records of their clusters say, and connections of API servers
+// to their VPCs. *endpoint.Controller implements it.
 type Endpoints interface {
-	// Lead returns once the cluster's port on this host leads to the API server that serves. When another program has
-	// the port it fails with syscall.EADDRINUSE.
-	Lead(ctx context.Context, cluster record.Cluster) error
+	// ForwardPort returns once the cluster's port on this host is forwarded to the current API server. It fails with
+	// syscall.EADDRINUSE when another program has the port.
+	ForwardPort(ctx context.Context, cluster record.Cluster) error
 	// Apply returns once the cluster's endpoints serve those whom its endpoint access lets in.
 	Apply(ctx context.Context, cluster record.Cluster) error
 	// PublicAddress chooses an address for a cluster's public endpoint that is not taken. It is empty where machines
@@ -159,7 +159,7 @@ type Options struct {
 	Workers int
 }
 
-// Controller makes clusters real.
+// Controller reconciles the control planes of clusters.
 type Controller struct {
 	o     Options
 	log   *slog.Logger
@@ -401,8 +401,8 @@ func (c *Controller) ensureObserved(ctx context.Context, cluster record.Cluster)
 	return row.Value, err
 }
 
-// observe writes what change makes of the cluster's observed row, if that is anything new. change replaces fields, and
-// leaves alone what they point to.
+// observe applies change to the observed record of the cluster, and writes it if it differs. change must replace
+// pointers, and not change the values behind them.
 func (c *Controller) observe(ctx context.Context, cluster record.Cluster, change func(*record.ControlPlane)) error {
 	for {
 		row, err := c.planes.Get(ctx, cluster.Key())

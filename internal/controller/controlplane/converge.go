@@ -11,16 +11,18 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
-// transition is the transition of a control plane that Converge makes.
+// transition is the kind of change that Converge makes to a control plane.
 type transition int
 
 const (
-	maintain transition = iota // run what runs, with what the cluster's row says now
-	create                     // run a new cluster's components, and mark it Ready
-	upgrade                    // run those of another minor version
+	maintain transition = iota // run the same version, with the current configuration
+	create                     // run the components of a new cluster, and mark it Ready
+	upgrade                    // run the components of another minor version
 )
 
 func transitionOf(seen record.ControlPlane, minor string) transition {
@@ -33,11 +35,9 @@ func transitionOf(seen record.ControlPlane, minor string) transition {
 	return maintain
 }
 
-// Converge creates, maintains or upgrades the control plane of a cluster, of which seen is what was observed last: it
-// runs the components of the minor version in the way in which the cluster's row configures them, and ends the updates
-// that asked for what is then so. A cluster in which nothing has to change costs a few reads.
-//
-// Each step finds out for itself whether it has been taken.
+// Converge creates, maintains or upgrades the control plane of a cluster: it runs the components of the minor version
+// with the configuration of the cluster's record, and ends the updates that requested it. seen is the last observed
+// state. Every step is idempotent; a cluster in which nothing has changed costs a few reads.
 func (c *Controller) Converge(
 	ctx context.Context, cluster record.Cluster, seen record.ControlPlane, minor string,
 ) error {
@@ -46,7 +46,7 @@ func (c *Controller) Converge(
 	if err != nil {
 		return err
 	}
-	// Read again: what is wanted must be at least as new as the updates that are ended for it.
+	// Read the cluster after the updates: its record must be at least as new as the updates that are ended for it.
 	row, err := c.clusters.Get(ctx, cluster.Key())
 	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.Deleting || row.Value.ID != cluster.ID) {
 		return errUnwanted
@@ -101,7 +101,7 @@ func (c *Controller) runComponents(
 	if err != nil {
 		return p, components{}, err
 	}
-	specs, err := c.specify(p)
+	specs, err := c.renderComponents(p)
 	if err != nil {
 		return p, specs, err
 	}
@@ -115,6 +115,61 @@ func (c *Controller) runComponents(
 		specs.apiServer, err = c.ensureComponents(ctx, p, specs)
 	}
 	return p, specs, err
+}
+
+// prepare ensures what the components need: keys, certificates, the etcd user, the network interfaces, the programs,
+// the KMS plugin and the ports. It records the ports and addresses.
+func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor string) (plane, error) {
+	p := plane{cluster: cluster, minor: minor}
+	group := recovery.Group(ctx)
+	group.Go(func(ctx context.Context) (err error) {
+		p.keys, err = c.ensureKeys(ctx, cluster)
+		return err
+	})
+	group.Go(func(ctx context.Context) error { return c.ensureEtcdUser(ctx, cluster) })
+	group.Go(func(ctx context.Context) (err error) {
+		p.network, err = c.ensureNetwork(ctx, cluster)
+		return err
+	})
+	group.Go(func(ctx context.Context) (err error) {
+		p.program, err = c.ensureBundle(ctx, cluster, minor)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return p, err
+	}
+	var err error
+	if p.kms, err = c.ensureSecretsPlugin(cluster); err != nil {
+		return p, err
+	}
+	if err = c.choosePorts(ctx, &p); err != nil {
+		return p, err
+	}
+	return p, c.issueCertificates(p)
+}
+
+// unbuiltError reports that there is no bundle of the version and that none can be built.
+type unbuiltError struct{ err error }
+
+func (e *unbuiltError) Error() string { return e.err.Error() }
+func (e *unbuiltError) Unwrap() error { return e.err }
+
+func (c *Controller) ensureBundle(ctx context.Context, cluster record.Cluster, minor string) (string, error) {
+	path, err := c.o.Bundles.Ensure(ctx, minor, upstream.Milestones(func(p upstream.Progress) {
+		c.log.Info("building the Kubernetes programs that the cluster needs", "cluster", cluster.Name, "progress", p)
+	}))
+	if err != nil && ctx.Err() == nil {
+		return "", &unbuiltError{fmt.Errorf("the Kubernetes %s programs cannot be had: %w", minor, err)}
+	}
+	return path, err
+}
+
+// exposeEndpoint exposes the API server as the endpoint access of the cluster requires.
+func (c *Controller) exposeEndpoint(ctx context.Context, cluster record.Cluster) error {
+	if err := c.o.Endpoints.Apply(ctx, cluster); err != nil {
+		return fmt.Errorf("make the cluster's endpoint reachable: %w", err)
+	}
+	return nil
 }
 
 // ensureComponents starts the components that do not run.

@@ -55,7 +55,7 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 		return err
 	}
 	crashDirectory.Here()
-	if err := c.removeRows(ctx, cluster); err != nil {
+	if err := c.deleteRecords(ctx, cluster); err != nil {
 		return err
 	}
 	crashDeleted.Here()
@@ -66,8 +66,8 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 	return nil
 }
 
-// removeRows removes all that the store knows of the cluster, at once: nobody ever sees half of it.
-func (c *Controller) removeRows(ctx context.Context, cluster record.Cluster) error {
+// deleteRecords removes all that the store knows of the cluster, at once: nobody ever sees half of it.
+func (c *Controller) deleteRecords(ctx context.Context, cluster record.Cluster) error {
 	key := cluster.Key()
 	ops := []store.Op{
 		c.planes.RemoveOp(key),

@@ -11,15 +11,15 @@ import (
 
 // An API server is replaced without an outage. The new one listens on the standby port, and as long as both run they
 // are two API servers of one highly available cluster, which Kubernetes supports for neighboring minor versions. Once
-// the new one is ready the two ports change places in the cluster's row: that is the moment at which it takes over. New
-// connections are led to it, and the old one finishes what it has and is stopped.
+// the new one is ready the two ports are swapped in the cluster's record: at that moment it takes over. New
+// connections are forwarded to it, and the old one finishes its requests and is stopped.
 //
-// Which of them is to run follows from the row at any moment: the wanted one at the port of the one that serves, if
-// that runs, or else the wanted one at the standby port.
+// The record decides at any moment which one is to run: the desired one on the server port, if it already runs there,
+// or else the desired one on the standby port.
 
-// runAPIServer makes the wanted API server the cluster's only one, and tells which of the two specifications it runs
-// by. It returns once that is ready and any other is gone; when it does not get ready within timeout, the other still
-// serves.
+// runAPIServer ensures that the desired API server is the cluster's only one, and returns which of its two
+// specifications runs. It returns once that is ready and any other has stopped; when it does not get ready within
+// timeout, the other still serves.
 func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components, timeout time.Duration) (process.Spec,
 	error) {
 	spec, port := specs.apiServer, p.server
@@ -50,7 +50,7 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 		}); err != nil {
 			return spec, err
 		}
-		if err := c.o.Endpoints.Lead(ctx, p.cluster); err != nil {
+		if err := c.o.Endpoints.ForwardPort(ctx, p.cluster); err != nil {
 			return spec, err
 		}
 	}
@@ -91,7 +91,7 @@ func (c *Controller) awaitReady(ctx context.Context, p plane, name string, port 
 	})
 }
 
-// running returns the cluster's API servers that run.
-func (c *Controller) running(clusterID string) []process.Status {
+// runningAPIServers returns the running API servers of the cluster.
+func (c *Controller) runningAPIServers(clusterID string) []process.Status {
 	return slices.DeleteFunc(c.o.Host.List(apiServers(clusterID)), func(s process.Status) bool { return !s.Running })
 }

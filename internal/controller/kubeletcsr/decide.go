@@ -129,14 +129,14 @@ func (c *Controller) instances(ctx context.Context, cluster record.Cluster, clai
 	var found []instance
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
-			found = append(found, factsOf(i))
+			found = append(found, instanceIdentity(i))
 		}
 	}
 	return found, nil
 }
 
-// factsOf returns the names and addresses that an instance may claim.
-func factsOf(i ec2types.Instance) instance {
+// instanceIdentity returns the names and addresses that an instance may claim.
+func instanceIdentity(i ec2types.Instance) instance {
 	k := instance{id: aws.ToString(i.InstanceId), names: nodename.Allowed(i)}
 	address := func(s *string) {
 		if a, err := netip.ParseAddr(aws.ToString(s)); err == nil {

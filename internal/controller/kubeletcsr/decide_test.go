@@ -134,7 +134,7 @@ func TestDecisions(t *testing.T) {
 			refused = "-"
 		}
 		if refused == "" {
-			refused = claim.verifyAny([]instance{factsOf(node())})
+			refused = claim.verifyAny([]instance{instanceIdentity(node())})
 		}
 		if c.refused == "" && refused != "" || !strings.Contains(refused, c.refused) {
 			t.Errorf("%s: refused with %q, want %q", name, refused, c.refused)

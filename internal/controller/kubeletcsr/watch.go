@@ -43,7 +43,7 @@ const maxPending = 1000
 // pending are the requests of one cluster that wait for a decision. Its API server decides how many requests there are,
 // and what they are called; the queue is shared with other clusters.
 type pending struct {
-	room    chan struct{}   // as many as wait
+	slots   chan struct{}   // as many as wait
 	keys    map[string]bool // guarded by Controller.mu, like watched
 	watched bool
 }
@@ -55,7 +55,7 @@ func (c *Controller) openPending(cluster string) *pending {
 	defer c.mu.Unlock()
 	p := c.pending[cluster]
 	if p == nil {
-		p = &pending{room: make(chan struct{}, maxPending), keys: map[string]bool{}}
+		p = &pending{slots: make(chan struct{}, maxPending), keys: map[string]bool{}}
 		c.pending[cluster] = p
 	}
 	p.watched = true
@@ -86,7 +86,7 @@ func (c *Controller) addPending(ctx context.Context, p *pending, key string) err
 		return nil
 	}
 	select {
-	case p.room <- struct{}{}:
+	case p.slots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -102,7 +102,7 @@ func (c *Controller) removePending(cluster, key string) {
 	defer c.mu.Unlock()
 	if p := c.pending[cluster]; p != nil && p.keys[key] {
 		delete(p.keys, key)
-		<-p.room
+		<-p.slots
 		c.forgetPending(cluster)
 	}
 }

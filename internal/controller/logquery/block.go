@@ -17,7 +17,7 @@ type scan struct {
 	e       *execution
 	plan    *insights.Plan
 	fields  []string
-	kinds   []kind // of the fields
+	sources []fieldSource // of the fields
 	where   *insights.Condition
 	windows []insights.Window
 
@@ -26,7 +26,7 @@ type scan struct {
 
 	event event
 	// Of the block at hand:
-	number  int // of found.blocks
+	number  int // index in resultSet.blocks
 	source  *source
 	block   *events.Block
 	rows    *events.Rows
@@ -36,8 +36,8 @@ type scan struct {
 
 // column is the content of the current block for a field.
 type column struct {
-	looked bool
-	kept   *events.Column // nil: the messages must be read
+	loaded bool
+	stored *events.Column // nil: the messages must be read
 	values []value.Value  // by code, those with known
 	known  []bool
 }
@@ -46,22 +46,22 @@ func newScan(e *execution, plan *insights.Plan) *scan {
 	s := &scan{e: e, plan: plan, fields: plan.Fields(), where: plan.Where(), windows: plan.Windows(),
 		worker: plan.NewWorker()}
 	for _, f := range s.fields {
-		s.kinds = append(s.kinds, systemFields[f])
+		s.sources = append(s.sources, systemFields[f])
 	}
 	if i := plan.Reference(); i >= 0 {
-		s.kinds[i] = toMessage
+		s.sources[i] = toMessage
 	}
 	s.columns = make([]column, len(s.fields))
 	s.event.s = s
 	return s
 }
 
-// pause is after how many rows a scan looks whether it is to end, and lets others at its worker: a regular
-// expression may take a millisecond for each row.
-const pause = 16
+// pauseRows is the number of rows after which a scan checks its context and releases its worker for partial results: a
+// regular expression may take a millisecond for each row.
+const pauseRows = 16
 
-// long is from how many bytes on one message is reason enough to pause.
-const long = 64 << 10
+// pauseBytes is the size of a message after which a scan pauses regardless of pauseRows.
+const pauseBytes = 64 << 10
 
 // scanBlock scans one block.
 func (s *scan) scanBlock(ctx context.Context, number int, src *source, b *events.Block) (err error) {
@@ -71,12 +71,12 @@ func (s *scan) scanBlock(ctx context.Context, number int, src *source, b *events
 	}
 	s.number, s.source, s.block, s.rows = number, src, b, nil
 	for i := range s.columns {
-		s.columns[i].looked, s.columns[i].kept = false, nil
+		s.columns[i].loaded, s.columns[i].stored = false, nil
 	}
 	defer s.event.releaseBlock()
 	p := &s.e.progress
 	if s.where != nil {
-		none, err := s.rulesOut(s.where)
+		none, err := s.isExcluded(s.where)
 		if err != nil {
 			return err
 		}
@@ -91,12 +91,12 @@ func (s *scan) scanBlock(ctx context.Context, number int, src *source, b *events
 	}
 	selected := s.acquireBitmap(b.Len())
 	defer s.release(selected)
-	s.present(selected)
+	s.selectRows(selected)
 	if s.where != nil {
 		if err := s.narrowSelection(s.where, selected); err != nil {
 			return err
 		}
-		if s.wordsHelp(s.where) && selected.hasAnyBit() {
+		if s.canNarrowByWords(s.where) && selected.hasAnyBit() {
 			if err := s.event.openMessages(); err != nil {
 				return err
 			}
@@ -114,7 +114,7 @@ func (s *scan) pushRows(ctx context.Context, selected bitmap) error {
 	defer s.mu.Unlock()
 	before, n := s.worker.Matched(), 0
 	for i := range selected.allRows {
-		if n++; n%pause == 0 || s.rows.Size[i] >= long {
+		if n++; n%pauseRows == 0 || s.rows.Size[i] >= pauseBytes {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -147,9 +147,9 @@ func (s *scan) overlap(b *events.Block) float64 {
 	return min(1, part)
 }
 
-// present selects the rows that are there for the query: in its time, alive, and of a stream that exists. It
-// counts them as scanned.
-func (s *scan) present(selected bitmap) {
+// selectRows selects the rows in the query's time range that are not deleted and whose stream exists. It counts them as
+// scanned.
+func (s *scan) selectRows(selected bitmap) {
 	r := s.rows
 	within := false
 	for _, w := range s.windows {
@@ -188,20 +188,20 @@ func (s *scan) inWindow(t int64) bool {
 	return false
 }
 
-// rulesOut reports whether certainly no row of the block satisfies c, without reading rows: by the words of the block
-// and by the values that it has at all.
-func (s *scan) rulesOut(c *insights.Condition) (bool, error) {
+// isExcluded reports whether certainly no row of the block satisfies c. It does not read rows: it uses the words of the
+// block and the distinct values of its columns.
+func (s *scan) isExcluded(c *insights.Condition) (bool, error) {
 	switch {
 	case c.All != nil:
 		for _, each := range c.All {
-			if out, err := s.rulesOut(each); out || err != nil {
+			if out, err := s.isExcluded(each); out || err != nil {
 				return out, err
 			}
 		}
 		return false, nil
 	case c.Any != nil:
 		for _, each := range c.Any {
-			if out, err := s.rulesOut(each); !out || err != nil {
+			if out, err := s.isExcluded(each); !out || err != nil {
 				return out, err
 			}
 		}
@@ -212,14 +212,14 @@ func (s *scan) rulesOut(c *insights.Condition) (bool, error) {
 			return true, nil
 		}
 	}
-	if s.kinds[c.Field] != fromJSON {
+	if s.sources[c.Field] != fromJSON {
 		return false, nil
 	}
 	col, err := s.loadColumn(c.Field)
-	if err != nil || col.kept == nil {
+	if err != nil || col.stored == nil {
 		return false, err
 	}
-	for code := range col.kept.Values {
+	for code := range col.stored.Values {
 		if c.Test(col.decodeValue(uint16(code))) {
 			return false, nil
 		}
@@ -228,8 +228,8 @@ func (s *scan) rulesOut(c *insights.Condition) (bool, error) {
 	return !c.Test(value.Value{}), nil
 }
 
-// narrowSelection takes out of selected the rows that certainly don't satisfy c. What only messages tell is looked at
-// once they are open.
+// narrowSelection removes from selected the rows that certainly do not satisfy c. Conditions on messages count only
+// once the messages are open.
 func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 	switch {
 	case c.All != nil:
@@ -252,7 +252,7 @@ func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 		copy(selected, either)
 		return nil
 	}
-	switch s.kinds[c.Field] {
+	switch s.sources[c.Field] {
 	case logStream:
 		passes := map[events.StreamID]bool{}
 		var last events.StreamID
@@ -281,16 +281,16 @@ func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 		if err != nil {
 			return err
 		}
-		if col.kept == nil {
+		if col.stored == nil {
 			s.narrowWords(c, selected)
 			return nil
 		}
-		passes := make([]bool, len(col.kept.Values))
+		passes := make([]bool, len(col.stored.Values))
 		for code := range passes {
 			passes[code] = c.Test(col.decodeValue(uint16(code)))
 		}
 		absent := c.Test(value.Value{})
-		codes := col.kept.Codes
+		codes := col.stored.Codes
 		for i := range selected.allRows {
 			pass := absent
 			if code := codes[i]; code != events.NoValue {
@@ -301,7 +301,7 @@ func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 			}
 		}
 	}
-	return nil // of the others the plan judges
+	return nil // the plan tests the other conditions
 }
 
 // narrowWords takes out the rows whose messages lack a word of c. A message with a backslash may have the
@@ -325,33 +325,33 @@ func (s *scan) narrowWords(c *insights.Condition, selected bitmap) {
 	}
 }
 
-// wordsHelp reports whether the messages can rule out rows by their words: whether a part of c that only
-// messages tell names some.
-func (s *scan) wordsHelp(c *insights.Condition) bool {
+// canNarrowByWords reports whether messages can exclude rows by their words: whether a part of c that needs messages
+// has words.
+func (s *scan) canNarrowByWords(c *insights.Condition) bool {
 	if c.Test == nil {
-		return slices.ContainsFunc(c.All, s.wordsHelp) || slices.ContainsFunc(c.Any, s.wordsHelp)
+		return slices.ContainsFunc(c.All, s.canNarrowByWords) || slices.ContainsFunc(c.Any, s.canNarrowByWords)
 	}
-	return len(c.Words) > 0 && (s.kinds[c.Field] == message || s.kinds[c.Field] == fromJSON &&
-		s.columns[c.Field].kept == nil)
+	return len(c.Words) > 0 && (s.sources[c.Field] == message || s.sources[c.Field] == fromJSON &&
+		s.columns[c.Field].stored == nil)
 }
 
 // loadColumn returns the content of the block for a field, which is not one of the system's.
 func (s *scan) loadColumn(field int) (*column, error) {
 	c := &s.columns[field]
-	if c.looked || s.e.noColumns {
+	if c.loaded || s.e.noColumns {
 		return c, nil
 	}
-	kept, ok, err := s.block.Column(s.fields[field])
+	stored, ok, err := s.block.Column(s.fields[field])
 	if err != nil {
 		return nil, err
 	}
-	c.looked = true
+	c.loaded = true
 	if ok {
-		c.kept = kept
-		if cap(c.values) < len(kept.Values) {
-			c.values, c.known = make([]value.Value, len(kept.Values)), make([]bool, len(kept.Values))
+		c.stored = stored
+		if cap(c.values) < len(stored.Values) {
+			c.values, c.known = make([]value.Value, len(stored.Values)), make([]bool, len(stored.Values))
 		}
-		c.values, c.known = c.values[:len(kept.Values)], c.known[:len(kept.Values)]
+		c.values, c.known = c.values[:len(stored.Values)], c.known[:len(stored.Values)]
 		clear(c.known)
 	}
 	return c, nil
@@ -363,7 +363,7 @@ func (c *column) decodeValue(code uint16) value.Value {
 		return value.Value{}
 	}
 	if !c.known[code] {
-		c.values[code] = value.FromJSON([]byte(c.kept.Values[code]))
+		c.values[code] = value.FromJSON([]byte(c.stored.Values[code]))
 		c.known[code] = true
 	}
 	return c.values[code]

@@ -12,7 +12,7 @@ import (
 type event struct {
 	s        *scan
 	messages *events.Messages // of the block; nil until a row needs its message
-	// document finds the fields of the messages that the block at hand doesn't keep in columns; index is their place in
+	// document finds the fields of the messages that have no column in the current block; index is their index in
 	// it, by field.
 	document *value.Document
 	index    []int
@@ -24,11 +24,11 @@ type event struct {
 	err    error // why a value could not be read
 }
 
-// kind is the source of a field.
-type kind uint8
+// fieldSource is the source of a field.
+type fieldSource uint8
 
 const (
-	fromJSON kind = iota
+	fromJSON fieldSource = iota
 	timestamp
 	ingestionTime
 	message
@@ -38,7 +38,7 @@ const (
 	toMessage // a reference
 )
 
-var systemFields = map[string]kind{
+var systemFields = map[string]fieldSource{
 	"@timestamp": timestamp, "@ingestionTime": ingestionTime, "@message": message, "@logStream": logStream,
 	"@log": logGroup, "@ptr": pointer,
 }
@@ -76,7 +76,7 @@ func (e *event) openMessages() (err error) {
 // Value implements Event of the package insights.
 func (e *event) Value(field int) value.Value {
 	s := e.s
-	switch e.s.kinds[field] {
+	switch e.s.sources[field] {
 	case timestamp:
 		return value.Time(s.rows.Timestamp[e.row])
 	case ingestionTime:
@@ -103,8 +103,8 @@ func (e *event) Value(field int) value.Value {
 		e.err = err
 		return value.Value{}
 	}
-	if col.kept != nil {
-		return col.decodeValue(col.kept.Codes[e.row])
+	if col.stored != nil {
+		return col.decodeValue(col.stored.Codes[e.row])
 	}
 	return e.readField(field)
 }
@@ -130,8 +130,8 @@ func (e *event) readField(field int) value.Value {
 
 // chooseDocument sets the document that finds all fields which the block at hand keeps in no column.
 func (e *event) chooseDocument() error {
-	key := make([]byte, len(e.s.kinds))
-	for i, k := range e.s.kinds {
+	key := make([]byte, len(e.s.sources))
+	for i, k := range e.s.sources {
 		if k != fromJSON {
 			continue
 		}
@@ -139,7 +139,7 @@ func (e *event) chooseDocument() error {
 		if err != nil {
 			return err
 		}
-		if col.kept == nil {
+		if col.stored == nil {
 			key[i] = 1
 		}
 	}
@@ -150,7 +150,7 @@ func (e *event) chooseDocument() error {
 		}
 	}
 	var paths []*value.Path
-	index := make([]int, len(e.s.kinds))
+	index := make([]int, len(e.s.sources))
 	for i, missing := range key {
 		if missing == 1 {
 			index[i] = len(paths)

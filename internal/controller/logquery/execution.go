@@ -64,8 +64,8 @@ type source struct {
 	blocks  []*events.Block
 }
 
-// runQuery computes the result and gives it to end, while the snapshots that it refers to are there.
-func (e *execution) runQuery(ctx context.Context, end func(*found) error) error {
+// computeResult computes the result and passes it to write while the snapshots that it refers to are open.
+func (e *execution) computeResult(ctx context.Context, write func(*resultSet) error) error {
 	q, err := insights.Parse(e.query.Text)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (e *execution) runQuery(ctx context.Context, end func(*found) error) error 
 		e.progress.groups.Add(1)
 	}
 
-	// Their blocks, shared out among the processors.
+	// The blocks of the groups, distributed to the processors.
 	type job struct {
 		source *source
 		block  *events.Block
@@ -160,7 +160,7 @@ func (e *execution) runQuery(ctx context.Context, end func(*found) error) error 
 		return err
 	}
 	e.progress.matched.Store(result.Matched)
-	return end(&found{result, blocks})
+	return write(&resultSet{result, blocks})
 }
 
 // openSnapshot takes the snapshot of one group; nil when the group is gone.
@@ -183,7 +183,7 @@ func (e *execution) openSnapshot(ctx context.Context, plan *insights.Plan, name 
 	if err != nil {
 		return nil, nil, fmt.Errorf("read log group %s: %w", name, err)
 	}
-	// After the snapshot, so that it holds no event of a stream which is not known: unless that was deleted.
+	// The streams are read after the snapshot: an event in it belongs to a known stream or to a deleted one.
 	streams, err := e.r.streams.List(ctx, record.LogStreamKey(id, ""))
 	if err != nil {
 		view.Close() //nolint:errcheck // it was only read
@@ -196,9 +196,9 @@ func (e *execution) openSnapshot(ctx context.Context, plan *insights.Plan, name 
 	return view, src, nil
 }
 
-// partial returns the first rows so far. It computes them anew only when that takes no more than a tenth of the query's
-// time.
-func (e *execution) partial() ([][]logstypes.ResultField, error) {
+// partialRows returns the first rows so far. It computes them anew only when that takes no more than a tenth of the
+// query's time.
+func (e *execution) partialRows() ([][]logstypes.ResultField, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	start := e.r.o.Clock.Now()
@@ -208,8 +208,8 @@ func (e *execution) partial() ([][]logstypes.ResultField, error) {
 	if e.plan == nil || start.Before(e.rowsNext) {
 		return e.rows, nil
 	}
-	if result, ok := e.partialResult(); ok { // otherwise those before will do
-		rows, err := (&found{result, e.blocks}).firstRows()
+	if result, ok := e.partialResult(); ok { // otherwise the last ones are shown again
+		rows, err := (&resultSet{result, e.blocks}).firstRows()
 		if err != nil {
 			return nil, err
 		}

@@ -18,11 +18,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
-// Messages may be long (an audit event of a pod is 8 to 20 KB) and are rarely what a query decides by. So
-// rows don't hold them, but references; once it is known which rows a result has, their messages are read
-// block by block, and go to the results' file as they come.
+// Messages may be long (an audit event of a pod is 8 to 20 KB), and few queries filter by them. So rows hold references
+// instead; once the rows of a result are known, their messages are read block by block and appended to the file of
+// results.
 
-// reference is the place of an event in a query's snapshots: its block (of found.blocks) and its row there.
+// reference refers to an event in a query's snapshots: to its block, by the index in resultSet.blocks, and its row
+// there.
 type reference int64
 
 const rowBits = 20 // of a reference; blocks have some thousand rows
@@ -39,14 +40,14 @@ func referenceOf(v value.Value) reference {
 func (r reference) blockIndex() int { return int(r >> rowBits) }
 func (r reference) rowIndex() int   { return int(r & (1<<rowBits - 1)) }
 
-// found is a result, and where the messages are that it refers to.
-type found struct {
+// resultSet is a result with the blocks that have its messages.
+type resultSet struct {
 	*insights.Result
 	blocks []*events.Block
 }
 
-// place is the place of a message in a file of results: the chunk, and the offset in the chunk.
-type place struct{ chunk, at, size int }
+// location locates a message in a file of results: by its chunk, and its offset and size in the chunk.
+type location struct{ chunk, at, size int }
 
 // chunk is the length of a run of messages, compressed in the file and as it is.
 type chunk struct{ size, raw int }
@@ -58,21 +59,21 @@ const chunkBytes = 256 << 10
 // messages are those that the rows of a result refer to, in a results' file.
 type messages struct {
 	references []reference // sorted
-	places     []place     // of each
+	locations  []location  // of each
 
 	mu     sync.Mutex // while they are written
 	file   *os.File
 	chunks []chunk
 }
 
-func (m *messages) findPlace(r reference) place {
+func (m *messages) locationOf(r reference) location {
 	i, _ := slices.BinarySearch(m.references, r)
-	return m.places[i]
+	return m.locations[i]
 }
 
 // writeMessages appends the messages of a result to a file. It reads each block once, and holds one for each
 // processor.
-func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, error) {
+func (f *resultSet) writeMessages(ctx context.Context, file *os.File) (*messages, error) {
 	m := &messages{file: file}
 	if len(f.References) > 0 {
 		for _, row := range f.Rows {
@@ -81,7 +82,7 @@ func (f *found) writeMessages(ctx context.Context, file *os.File) (*messages, er
 	}
 	slices.Sort(m.references)
 	m.references = slices.Compact(m.references)
-	m.places = make([]place, len(m.references))
+	m.locations = make([]location, len(m.references))
 
 	var starts []int // of the references to a block
 	for i, r := range m.references {
@@ -130,7 +131,7 @@ type chunkWriter struct {
 	*messages
 	encoder         *zstd.Encoder
 	raw, compressed []byte
-	pending         []int // the messages in raw: indexes of places
+	pending         []int // the messages in raw: indexes of locations
 }
 
 // writeBlock writes the messages that the references from start to end are to, all of one block.
@@ -147,7 +148,7 @@ func (c *chunkWriter) writeBlock(b *events.Block, start, end int) error {
 				return err
 			}
 		}
-		c.places[i] = place{at: len(c.raw), size: len(text)}
+		c.locations[i] = location{at: len(c.raw), size: len(text)}
 		c.pending = append(c.pending, i)
 		c.raw = append(c.raw, text...)
 	}
@@ -163,7 +164,7 @@ func (c *chunkWriter) flushChunk() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range c.pending {
-		c.places[i].chunk = len(c.chunks)
+		c.locations[i].chunk = len(c.chunks)
 	}
 	c.chunks = append(c.chunks, chunk{len(c.compressed), len(c.raw)})
 	_, err := c.file.Write(c.compressed)
@@ -178,7 +179,7 @@ const (
 
 // firstRows returns the first rows of a result as GetQueryResults shows them: all, unless they are long or their
 // messages far apart. It serves a query that still runs, whose results are requested again and again.
-func (f *found) firstRows() ([][]logstypes.ResultField, error) {
+func (f *resultSet) firstRows() ([][]logstypes.ResultField, error) {
 	type opened struct {
 		block int
 		texts *events.Messages

@@ -290,7 +290,7 @@ func TestFirstRowsAreBounded(t *testing.T) {
 	g := l.putPodEvents(400)
 	l.serve()
 	e := newExecution(l.runner, l.start("fields @message | sort @timestamp asc", []record.LogGroup{g}))
-	err := e.runQuery(t.Context(), func(f *found) error {
+	err := e.computeResult(t.Context(), func(f *resultSet) error {
 		rows, err := f.firstRows()
 		if err != nil {
 			return err
@@ -319,7 +319,7 @@ func TestResultsThatCannotBeWritten(t *testing.T) {
 	l.serve()
 	e := newExecution(l.runner, l.start("fields @message", []record.LogGroup{g}))
 	dir := t.TempDir()
-	err := e.runQuery(t.Context(), func(f *found) error {
+	err := e.computeResult(t.Context(), func(f *resultSet) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		return writeResults(ctx, dir+"/results", f)
@@ -334,7 +334,7 @@ func TestResultsThatCannotBeWritten(t *testing.T) {
 		t.Error(err)
 	}
 	if err := writeResults(t.Context(), dir+"/empty",
-		&found{Result: &insights.Result{Columns: []string{"a"}, Rows: [][]value.Value{{{}}}}}); err != nil {
+		&resultSet{Result: &insights.Result{Columns: []string{"a"}, Rows: [][]value.Value{{{}}}}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -233,7 +233,7 @@ func TestSkippingChangesNothing(t *testing.T) {
 			}
 			e := newExecution(l.runner, q)
 			e.noColumns = true
-			err = e.runQuery(t.Context(), func(f *found) error {
+			err = e.computeResult(t.Context(), func(f *resultSet) error {
 				return writeResults(t.Context(), l.runner.resultsPath(q.ID), f)
 			})
 			if err != nil {
@@ -256,16 +256,16 @@ func TestSkippingChangesNothing(t *testing.T) {
 // A query of many fields over blocks each of which keeps other ones in columns holds few documents.
 func TestFewDocumentsAreHeld(t *testing.T) {
 	t.Parallel()
-	s := &scan{fields: make([]string, 10), kinds: make([]kind, 10), columns: make([]column, 10)}
+	s := &scan{fields: make([]string, 10), sources: make([]fieldSource, 10), columns: make([]column, 10)}
 	s.event.s = s
 	for i := range s.columns {
-		s.fields[i], s.columns[i].looked = fmt.Sprint("field", i), true
+		s.fields[i], s.columns[i].loaded = fmt.Sprint("field", i), true
 	}
 	for combination := range 1 << 10 {
 		for i := range s.columns {
-			s.columns[i].kept = nil
+			s.columns[i].stored = nil
 			if combination&(1<<i) != 0 {
-				s.columns[i].kept = &events.Column{}
+				s.columns[i].stored = &events.Column{}
 			}
 		}
 		if err := s.event.chooseDocument(); err != nil {

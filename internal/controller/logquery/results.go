@@ -34,7 +34,7 @@ import (
 //		CRC-32C of these
 //
 // Numbers are varints; a text is its length and its bytes. A cell is 0 when the row lacks the field, otherwise 1 more
-// than the length of its text, and the text; that of a message is its chunk, and its place and length in the chunk when
+// than the length of its text, and the text; that of a message is its chunk, and its offset and length in the chunk when
 // that is decompressed.
 const (
 	resultsFormat = "coracle logs results 2\n"
@@ -47,7 +47,7 @@ var errResults = errors.New("the file is not one of results, is of an earlier ve
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // writeResults makes the file of what a query has found, durably and at once.
-func writeResults(ctx context.Context, path string, f *found) (err error) {
+func writeResults(ctx context.Context, path string, f *resultSet) (err error) {
 	if err := diskspace.CheckReserve(filepath.Dir(path)); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func writeResults(ctx context.Context, path string, f *found) (err error) {
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-func (f *found) writeTable(to io.Writer, m *messages) error {
+func (f *resultSet) writeTable(to io.Writer, m *messages) error {
 	encoder, err := zstd.NewWriter(to, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithWindowSize(1<<20))
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *found) writeTable(to io.Writer, m *messages) error {
 		for i, v := range row {
 			switch {
 			case shown[i]:
-				p := m.findPlace(referenceOf(v))
+				p := m.locationOf(referenceOf(v))
 				number(p.chunk)
 				number(p.at)
 				number(p.size)
@@ -200,7 +200,7 @@ func damaged(err error) error {
 
 // cell is a message that a row of a page shows.
 type cell struct {
-	place
+	location
 	text *string
 }
 
@@ -304,7 +304,7 @@ func (r *results) decodeTable(in *bufio.Reader, from, to, most int, keep bool) (
 		}
 		for c := range columns {
 			if shown[c] {
-				p := place{number(), number(), number()}
+				p := location{number(), number(), number()}
 				bytes += cellBytes + p.size
 				if kept {
 					value := new(string)
@@ -355,7 +355,7 @@ func (r *results) readMessages(cells []cell) error {
 	})
 	var compressed, raw []byte
 	for i, c := range cells {
-		if i > 0 && c.place == cells[i-1].place {
+		if i > 0 && c.location == cells[i-1].location {
 			*c.text = *cells[i-1].text
 			continue
 		}

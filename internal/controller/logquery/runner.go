@@ -56,11 +56,11 @@ const (
 	// DefaultPage has room for 10,000 events of 25 KB: clients made before results had pages get all of them. The rows
 	// of an answer are in memory as a whole, once; encoded they are sent as they are written.
 	DefaultPage = 256 << 20
-	// kept is the time for which results are available after a query has ended.
+	// retention is the time for which results are available after a query has ended.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetQueryResults.html
-	kept = 7 * 24 * time.Hour
-	// waiting is the maximum number of queued queries; StartQuery refuses more long before.
-	waiting = 256
+	retention = 7 * 24 * time.Hour
+	// maxQueued is the maximum number of queued queries; StartQuery refuses more long before.
+	maxQueued = 256
 )
 
 // After a query has ended, and before the row that says so.
@@ -124,7 +124,7 @@ func (r *Runner) Controller() reconcile.Controller {
 			both.Go(func() { r.queries.Notify(ctx, "", changed) })
 			both.Wait()
 		}},
-		Workers: waiting,
+		Workers: maxQueued,
 		Clock:   r.o.Clock,
 	}
 }
@@ -159,7 +159,7 @@ func (r *Runner) reconcile(ctx context.Context, key string) (reconcile.Result, e
 
 // remainingRetention returns how long the results of a query will be kept.
 func (r *Runner) remainingRetention(run record.LogQueryRun) time.Duration {
-	return run.EndedAt.Add(kept).Sub(r.o.Clock.Now())
+	return run.EndedAt.Add(retention).Sub(r.o.Clock.Now())
 }
 
 // removeUnknownResults makes the directory of the results and removes files there that belong to no query: half-written
@@ -330,7 +330,7 @@ func (r *Runner) execute(ctx context.Context, end context.CancelCauseFunc, e *ex
 		case <-ended:
 		}
 	})
-	return e.runQuery(ctx, func(f *found) error {
+	return e.computeResult(ctx, func(f *resultSet) error {
 		if err := writeResults(ctx, r.resultsPath(e.query.ID), f); err != nil {
 			return fmt.Errorf("could not write the results: %w", err)
 		}
@@ -388,7 +388,7 @@ func (r *Runner) Results(ctx context.Context, q record.LogQuery, page func(rows 
 			if page == nil {
 				return run, nil, nil
 			}
-			rows, err := e.partial()
+			rows, err := e.partialRows()
 			if err != nil {
 				return run, nil, err
 			}

@@ -49,7 +49,7 @@ func (s *shipment) ensureGroup(ctx context.Context) error {
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = s.c.o.Logs(s.cluster.Account, s.cluster.Region).CreateLogGroup(ctx,
 			&cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name})
-		if err := unlessThere(err); err != nil {
+		if err := ignoreAlreadyExists(err); err != nil {
 			return fmt.Errorf("create log group %s: %w", name, err)
 		}
 		row, err = s.findGroup(ctx)
@@ -81,7 +81,7 @@ func (s *shipment) ensureStream(ctx context.Context, component string) (events.S
 			&cloudwatchlogs.CreateLogStreamInput{
 				LogGroupName: aws.String(GroupName(s.cluster.Name)), LogStreamName: &name,
 			})
-		if err := unlessThere(err); err != nil {
+		if err := ignoreAlreadyExists(err); err != nil {
 			return 0, fmt.Errorf("create log stream %s: %w", name, err)
 		}
 		row, err = s.c.streams.Get(ctx, key)
@@ -93,9 +93,9 @@ func (s *shipment) ensureStream(ctx context.Context, component string) (events.S
 	return events.StreamID(row.Value.ID), nil
 }
 
-// stillThere returns an error when the log group was deleted since it was looked up; the next reconcile pass creates
-// another.
-func (s *shipment) stillThere(ctx context.Context) error {
+// checkGroupExists returns an error when the log group was deleted since it was looked up; the next reconcile pass
+// creates another.
+func (s *shipment) checkGroupExists(ctx context.Context) error {
 	row, err := s.findGroup(ctx)
 	if err == nil && events.GroupID(row.Value.ID) != s.destination.group {
 		err = store.ErrNotFound
@@ -106,8 +106,8 @@ func (s *shipment) stillThere(ctx context.Context) error {
 	return nil
 }
 
-// unlessThere returns err, or nil when it says that the resource already exists.
-func unlessThere(err error) error {
+// ignoreAlreadyExists returns nil when err reports that the resource already exists, and any other error as it is.
+func ignoreAlreadyExists(err error) error {
 	var exists *logstypes.ResourceAlreadyExistsException
 	if errors.As(err, &exists) {
 		return nil

@@ -78,16 +78,16 @@ type Controller struct {
 	watch    *watch
 
 	mu      sync.Mutex
-	planes  map[string]*plane // by cluster ID, of the clusters reconciled since the start
-	buffers sync.Pool         // *[]byte of componentlog.MaxMessage bytes
+	states  map[string]*clusterLogs // by cluster ID, of the clusters reconciled since the start
+	buffers sync.Pool               // *[]byte of componentlog.MaxMessage bytes
 }
 
-// plane is the state of the logs of one cluster.
-type plane struct {
+// clusterLogs is the state of the logs of one cluster.
+type clusterLogs struct {
 	mu sync.Mutex // held while the cluster's logs are worked on
 
-	offsets *offsets // nil when they are not known
-	stored  bool     // the offsets are
+	offsets *offsets // nil until they are loaded
+	stored  bool     // reports whether offsets are in the store
 }
 
 // The instructions at which a test kills the daemon.
@@ -119,7 +119,7 @@ func New(o Options) *Controller {
 		groups:   record.LogGroups(o.Store),
 		streams:  record.LogStreams(o.Store),
 		watch:    newWatch(o.Log),
-		planes:   map[string]*plane{},
+		states:   map[string]*clusterLogs{},
 		buffers: sync.Pool{New: func() any {
 			b := make([]byte, componentlog.MaxMessage)
 			return &b
@@ -141,7 +141,7 @@ func (c *Controller) Controller() reconcile.Controller {
 				parts := store.Parts(key)
 				return []string{record.ClusterKey(parts[0], parts[1], parts[2])}
 			}),
-			c.written,
+			c.watchLogs,
 		},
 		Workers: 4,
 		// Files of types that are off are not watched, only kept small.
@@ -151,7 +151,7 @@ func (c *Controller) Controller() reconcile.Controller {
 	}
 }
 
-// Reconcile ships what the logs of the cluster of that key have gained.
+// Reconcile ships the new lines of the logs of the cluster with the given key.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	row, err := c.clusters.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -167,8 +167,8 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{After: time.Nanosecond}, nil
 }
 
-// Drain ships what the components of a cluster, all of which have ended for good, have written until
-// their end. The control-plane controller calls it before it removes the files.
+// Drain ships the last lines of a cluster whose components have all ended for good. The control-plane controller calls
+// it before it removes the files.
 func (c *Controller) Drain(ctx context.Context, cluster record.Cluster) error {
 	for {
 		more, err := c.shipCluster(ctx, cluster, true)
@@ -181,14 +181,14 @@ func (c *Controller) Drain(ctx context.Context, cluster record.Cluster) error {
 	}
 }
 
-// shipCluster takes the five steps for a cluster, and says whether there is more to read. When the components have
-// ended, no line that lacks its end is going to get it.
+// shipCluster takes the five steps for a cluster, and reports whether there is more to read. ended reports that the
+// components have ended: a last line without a newline is complete then.
 func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, ended bool) (more bool, err error) {
-	p := c.getPlane(cluster.ID)
+	p := c.clusterLogs(cluster.ID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	// What is wanted must be at least as new as the update that is ended for it.
+	// Read the cluster after the update: its record must be at least as new as the update that is ended for it.
 	update, err := c.openUpdate(ctx, cluster)
 	if err != nil {
 		return false, err
@@ -207,7 +207,7 @@ func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, en
 		}
 	}
 
-	s := &shipment{c: c, cluster: cluster, plane: p, offsets: p.offsets.deepCopy(), ended: ended}
+	s := &shipment{c: c, cluster: cluster, state: p, offsets: p.offsets.deepCopy(), ended: ended}
 	// The watch comes first: whatever is written from here on leads to another reconcile pass.
 	if !cluster.Deleting {
 		if err := c.watch.watchDirectory(cluster.Key(), c.logDirectory(cluster.ID), cluster.LoggingTypes); err != nil {
@@ -225,13 +225,13 @@ func (c *Controller) shipCluster(ctx context.Context, cluster record.Cluster, en
 	return false, c.endUpdate(ctx, update)
 }
 
-func (c *Controller) getPlane(id string) *plane {
+func (c *Controller) clusterLogs(id string) *clusterLogs {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.planes[id]
+	p := c.states[id]
 	if p == nil {
-		p = &plane{}
-		c.planes[id] = p
+		p = &clusterLogs{}
+		c.states[id] = p
 	}
 	return p
 }
@@ -253,7 +253,7 @@ func (c *Controller) openUpdate(ctx context.Context, cluster record.Cluster) (st
 	return row.Key, nil
 }
 
-// endUpdate marks an update Successful: from now on it is as it asked.
+// endUpdate marks an update Successful.
 func (c *Controller) endUpdate(ctx context.Context, key string) error {
 	if key == "" {
 		return nil

@@ -20,7 +20,7 @@ type offsets struct {
 	On []ekstypes.LogType
 	// Dir is the directory of the files. Another one, as after the restoration of a backup, holds other files.
 	Dir fileID
-	// Boot is the machine's boot ID when it was written; see shipment.check.
+	// Boot is the host's boot ID when it was written; see shipment.checkOffsets.
 	Boot  string
 	Files []fileOffset
 }
@@ -36,7 +36,7 @@ type fileOffset struct {
 	Done bool `json:",omitempty"`
 }
 
-// marks is the prefix of the keys of the marks; a cluster's ID follows.
+// marks is the prefix of the keys of offsets in the store of log events; the cluster's ID follows.
 const marks = "control-plane-logs/"
 
 // loadOffsets reads the offsets of a cluster. A cluster that is seen for the first time is shipped from the first
@@ -113,7 +113,7 @@ func (c *Controller) removeOffsets(ctx context.Context) error {
 		id := strings.TrimPrefix(key, marks)
 		c.watch.unwatchDirectory(c.logDirectory(id))
 		c.mu.Lock()
-		delete(c.planes, id)
+		delete(c.states, id)
 		c.mu.Unlock()
 	}
 	return c.o.Events.SetMarks(all)

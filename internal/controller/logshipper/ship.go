@@ -29,10 +29,10 @@ const (
 type shipment struct {
 	c       *Controller
 	cluster record.Cluster
-	plane   *plane
-	// offsets are those of the next write, which appends the events that belong to them.
+	state   *clusterLogs
+	// offsets are written together with the events of the batch.
 	offsets *offsets
-	ended   bool  // the components have
+	ended   bool  // reports that the components have ended
 	read    int64 // bytes
 
 	destination destination
@@ -63,7 +63,7 @@ func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 	}
 	more, err = s.shipFiles(ctx, files)
 	if err != nil {
-		s.offsets = s.plane.offsets.deepCopy() // what has been read was not taken in
+		s.offsets = s.state.offsets.deepCopy() // what has been read was not taken in
 		return false, errors.Join(err, s.removeShipped(files, errors.Is(err, events.ErrFull) && s.mustGiveUp()))
 	}
 	if more {
@@ -72,7 +72,7 @@ func (s *shipment) runSteps(ctx context.Context) (more bool, err error) {
 	return false, s.removeShipped(files, false)
 }
 
-// shipFiles ships what the files have gained.
+// shipFiles ships the new lines of the files of enabled types.
 func (s *shipment) shipFiles(ctx context.Context, files []*file) (more bool, err error) {
 	for _, f := range files {
 		if !slices.Contains(s.offsets.On, f.kind) {
@@ -89,7 +89,7 @@ func (s *shipment) shipFiles(ctx context.Context, files []*file) (more bool, err
 	return false, s.writeBatch(ctx)
 }
 
-// switchOn takes over the types that were switched on: what is written from now on is shipped.
+// switchOn starts to ship newly enabled types, from the present end of their files.
 func (s *shipment) switchOn(ctx context.Context, files []*file) error {
 	added := slices.DeleteFunc(slices.Clone(s.cluster.LoggingTypes),
 		func(t ekstypes.LogType) bool { return slices.Contains(s.offsets.On, t) })
@@ -115,7 +115,7 @@ func (s *shipment) switchOn(ctx context.Context, files []*file) error {
 	return nil
 }
 
-// switchOff forgets the types that were switched off, once they have been shipped up to here.
+// switchOff stops shipping disabled types, whose files have been shipped up to this point.
 func (s *shipment) switchOff() {
 	on := func(t ekstypes.LogType) bool { return slices.Contains(s.cluster.LoggingTypes, t) }
 	s.offsets.On = slices.DeleteFunc(s.offsets.On, func(t ekstypes.LogType) bool { return !on(t) })
@@ -125,7 +125,7 @@ func (s *shipment) switchOff() {
 	})
 }
 
-// checkOffsets compares the offsets with the files that are there.
+// checkOffsets corrects the offsets of files that are shorter than shipped, and drops those of files that are gone.
 func (s *shipment) checkOffsets(files []*file) error {
 	for _, f := range files {
 		i := slices.IndexFunc(s.offsets.Files, func(p fileOffset) bool { return p.matches(f) })
@@ -164,8 +164,8 @@ func (s *shipment) checkOffsets(files []*file) error {
 	return nil
 }
 
-// shipFile adds what a file holds behind its offset to the batch, and appends full batches. It stops when
-// the shipment has read enough.
+// shipFile adds the lines of a file from its offset on to the batch, and writes full batches. It stops when the
+// shipment has read atOnce bytes.
 func (s *shipment) shipFile(ctx context.Context, f *file) error {
 	p := s.offsets.ensureFileOffset(f)
 	if p.Done {
@@ -214,8 +214,8 @@ func (s *shipment) shipFile(ctx context.Context, f *file) error {
 	return nil
 }
 
-// findLine returns where the first whole line of a file is from an offset on, at which a line begins: there, unless the
-// lines behind it have been given back to the file system.
+// findLine returns the offset of the first whole line of a file at or after an offset, at which a line begins. It skips
+// the hole of lines that have been trimmed.
 func findLine(f *file, offset int64) (int64, error) {
 	data, err := unix.Seek(int(f.Fd()), offset, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) || data == offset && err == nil {
@@ -277,9 +277,9 @@ func (s *shipment) appendLines(ctx context.Context, f *file, text string) error 
 	return nil
 }
 
-// writeBatch appends the batch and moves the offsets, at once.
+// writeBatch appends the events of the batch and moves the offsets, in one atomic write.
 func (s *shipment) writeBatch(ctx context.Context) error {
-	if len(s.events) == 0 && s.plane.stored && s.offsets.equal(s.plane.offsets) {
+	if len(s.events) == 0 && s.state.stored && s.offsets.equal(s.state.offsets) {
 		return nil
 	}
 	s.offsets.Boot = bootID
@@ -290,7 +290,7 @@ func (s *shipment) writeBatch(ctx context.Context) error {
 			return err
 		}
 	} else {
-		if err := s.stillThere(ctx); err != nil {
+		if err := s.checkGroupExists(ctx); err != nil {
 			return err
 		}
 		if _, err := s.c.o.Events.Append(ctx, events.Batch{Group: s.destination.group, Events: s.events,
@@ -301,6 +301,6 @@ func (s *shipment) writeBatch(ctx context.Context) error {
 	crashAppended.Here()
 	clear(s.events)
 	s.events, s.bytes = s.events[:0], 0
-	s.plane.offsets, s.plane.stored = s.offsets.deepCopy(), true
+	s.state.offsets, s.state.stored = s.offsets.deepCopy(), true
 	return nil
 }

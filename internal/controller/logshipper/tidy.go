@@ -10,8 +10,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/process"
 )
 
-// keep is the number of bytes of a component's log that stay on the disk for people who read the files.
-const keep = 20 << 20
+// untrimmed is the number of bytes of a component's log that are not trimmed, for people who read the files.
+const untrimmed = 20 << 20
 
 // lossDisk is the free space on the disk, in bytes, below which logs that cannot be shipped are dropped. Shipping ends
 // at diskspace.Reserve; a cluster goes on to write logs, and must not use the space that etcd needs.
@@ -49,7 +49,7 @@ func (s *shipment) trimFile(f *file, on bool) error {
 	if err != nil {
 		return err
 	}
-	before := process.Excess(info, keep)
+	before := process.Excess(info, untrimmed)
 	if on {
 		before = min(before, s.offsets.ensureFileOffset(f).Offset)
 	}

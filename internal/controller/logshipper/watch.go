@@ -91,18 +91,18 @@ func (w *watch) unwatchDirectory(dir string) {
 	}
 }
 
-// written sends the keys of the clusters whose logs have grown. It reports all growth within Gather once: more reads
+// watchLogs sends the keys of the clusters whose logs have grown. It reports all growth within Gather once: more reads
 // are not needed, and the kernel merges notifications while nobody reads them.
-func (c *Controller) written(ctx context.Context, changed func(key string)) {
+func (c *Controller) watchLogs(ctx context.Context, changed func(key string)) {
 	if err := c.removeOffsets(ctx); err != nil {
 		c.log.Error("could not forget how far the logs of clusters that are gone were shipped", "error", err)
 	}
 	dirty := map[string]bool{}
 	var changes chan fsnotify.Event
-	var troubles chan error
+	var failures chan error
 	var polls <-chan time.Time
 	if n := c.watch.notify; n != nil {
-		changes, troubles = n.Events, n.Errors
+		changes, failures = n.Events, n.Errors
 	} else {
 		ticker := c.clock.NewTicker(poll)
 		defer ticker.Stop()
@@ -118,7 +118,7 @@ func (c *Controller) written(ctx context.Context, changed func(key string)) {
 				return
 			}
 			c.watch.markDirty(e, dirty)
-		case err, open := <-troubles:
+		case err, open := <-failures:
 			if !open {
 				<-ctx.Done()
 				return

@@ -61,7 +61,7 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	w.start()
 	w.failed(w.ended(id), ekstypes.ErrorCodePodEvictionFailure, "default/stuck")
 	w.until("it is over", func() error {
-		if s := w.state("ng"); s.Roll != nil || len(s.Leaving) > 0 {
+		if s := w.state("ng"); s.RollingUpdate != nil || len(s.Draining) > 0 {
 			return fmt.Errorf("the state is %+v", s)
 		}
 		return nil

@@ -27,7 +27,7 @@ func (g *group) deleteGroup(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	g.state.Roll, g.state.Joining = nil, nil
+	g.state.RollingUpdate, g.state.Joining = nil, nil
 	wait, gone, err := g.removeScalingGroup(ctx)
 	if err != nil || !gone {
 		return wait, g.recordDeleteIssue(err)
@@ -41,11 +41,11 @@ func (g *group) deleteGroup(ctx context.Context) (time.Duration, error) {
 				}
 				return earlierWait(g.soon, afterwards), g.recordDeleteIssue(nil)
 			}
-			return lookAgain, g.recordDeleteIssue(err)
+			return issueRecheck, g.recordDeleteIssue(err)
 		}
 		crashRemoved.Here()
 	}
-	return 0, g.removeRows(ctx)
+	return 0, g.deleteRecords(ctx)
 }
 
 // recordDeleteIssue writes down what keeps a group from being deleted.
@@ -119,8 +119,8 @@ func (g *group) removeTemplate(ctx context.Context) error {
 	return nil
 }
 
-// removeRows removes the group from the store: its updates, and then itself with what was observed of it.
-func (g *group) removeRows(ctx context.Context) error {
+// deleteRecords removes the group from the store: its updates, and then itself with what was observed of it.
+func (g *group) deleteRecords(ctx context.Context) error {
 	s := g.c.o.Store
 	updates, err := g.c.updates.List(ctx, g.siblings())
 	if err != nil {
@@ -133,7 +133,7 @@ func (g *group) removeRows(ctx context.Context) error {
 			}
 		}
 	}
-	crashRowsLeft.Here()
+	crashRecordsLeft.Here()
 	key := g.row.Key()
 	row, err := g.c.groups.Get(ctx, key)
 	if err != nil {

@@ -30,7 +30,7 @@ var crashDeparted = crash.At("nodegroup/departure-drained")
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
 func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err error) {
 	if g.asg == nil {
-		g.state.Leaving = nil
+		g.state.Draining = nil
 		return 0, nil
 	}
 	g.forgetTerminated()
@@ -43,10 +43,10 @@ func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err e
 	}
 	wait = earlierWait(wait, again)
 
-	var leaving []member
+	var draining []member
 	began := false
 	for _, m := range g.members {
-		l, known := g.leaving(m)
+		l, known := g.drainingOf(m)
 		why := ""
 		switch m.Instance.LifecycleState {
 		case astypes.LifecycleStateTerminatingWait:
@@ -54,8 +54,8 @@ func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err e
 				why = whyDelete
 			}
 		case astypes.LifecycleStateInService:
-			if known && l.Why == whyUpdate && g.state.Roll == nil { // the update is over
-				if err := g.cancelLeaving(ctx, m); err != nil {
+			if known && l.Why == whyUpdate && g.state.RollingUpdate == nil { // the update is over
+				if err := g.cancelDraining(ctx, m); err != nil {
 					return 0, err
 				}
 				continue
@@ -75,18 +75,18 @@ func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err e
 			continue
 		}
 		if !known {
-			g.startLeaving(m, why)
+			g.startDraining(m, why)
 			began = true
 		}
-		leaving = append(leaving, m)
+		draining = append(draining, m)
 	}
 	if began {
 		if err := g.saveState(ctx); err != nil {
 			return 0, err
 		}
-		crashLeaving.Here()
+		crashDraining.Here()
 	}
-	for _, m := range leaving {
+	for _, m := range draining {
 		if g.kube != nil && m.Node != nil {
 			if err := drain.Cordon(ctx, g.kube, m.Node, agent); err != nil {
 				return 0, err
@@ -94,7 +94,7 @@ func (g *group) drainTerminating(ctx context.Context) (wait time.Duration, err e
 		}
 	}
 	var errs []error
-	for _, m := range leaving {
+	for _, m := range draining {
 		again, err := g.drainMember(ctx, m)
 		wait, errs = earlierWait(wait, again), append(errs, err)
 	}
@@ -117,7 +117,7 @@ func (g *group) drainMember(ctx context.Context, m member) (time.Duration, error
 		}
 		return e.again, err
 	}
-	if l := g.state.Leaving[m.ID()]; l.Terminated.IsZero() {
+	if l := g.state.Draining[m.ID()]; l.Terminated.IsZero() {
 		e, err := g.continueDrain(ctx, m, false)
 		if err != nil || !e.done && !e.late {
 			return e.again, err
@@ -170,7 +170,7 @@ func (g *group) completeLaunches(ctx context.Context) (wait time.Duration, err e
 				wait = earlierWait(wait, rest)
 				continue
 			}
-		} else if _, leaving := g.leaving(m); g.kube != nil && !leaving && g.state.Roll == nil &&
+		} else if _, draining := g.drainingOf(m); g.kube != nil && !draining && g.state.RollingUpdate == nil &&
 			drain.Cordoned(m.Node) {
 			// It left for the warm pool, and is back.
 			if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
@@ -191,8 +191,8 @@ func (g *group) completeLaunches(ctx context.Context) (wait time.Duration, err e
 // cancelReturned takes back that nodes leave that left for the warm pool and were back before anybody saw them there.
 func (g *group) cancelReturned(ctx context.Context) error {
 	for _, m := range g.members {
-		if l, leaving := g.leaving(m); leaving && l.Why == whyScaleIn && isServing(m) {
-			if err := g.cancelLeaving(ctx, m); err != nil {
+		if l, draining := g.drainingOf(m); draining && l.Why == whyScaleIn && isServing(m) {
+			if err := g.cancelDraining(ctx, m); err != nil {
 				return err
 			}
 		}

@@ -37,10 +37,10 @@ func (w *fixture) interrupt(id string, at time.Time) {
 }
 
 // left waits until a node of a group has begun to leave, for a reason, and is drained or cannot be.
-func (w *fixture) left(name, id, why string, ok func(record.NodegroupLeaving) bool) {
+func (w *fixture) left(name, id, why string, ok func(record.NodegroupDraining) bool) {
 	w.t.Helper()
 	w.until(id+" leaves: "+why, func() error {
-		l, there := w.state(name).Leaving[id]
+		l, there := w.state(name).Draining[id]
 		if !there || l.Why != why || !ok(l) {
 			return fmt.Errorf("%+v", l)
 		}
@@ -99,7 +99,7 @@ func TestDepartures(t *testing.T) {
 			w.web("held", "held", 2, 0)
 			w.desire("held", 1)
 			w.until("the budget holds it", func() error {
-				for _, l := range w.state("held").Leaving {
+				for _, l := range w.state("held").Draining {
 					if l.Why == "scale-in" && len(l.Blocked) == 1 {
 						return nil
 					}
@@ -170,9 +170,9 @@ func TestDepartures(t *testing.T) {
 			silence("last")
 			lost := w.members("last")[0]
 			w.interrupt(lost, time.Now().Add(2*time.Minute))
-			w.left("last", lost, "spot", func(l record.NodegroupLeaving) bool { return l.Drained.IsZero() })
+			w.left("last", lost, "spot", func(l record.NodegroupDraining) bool { return l.Drained.IsZero() })
 			w.interrupt(lost, time.Now().Add(50*time.Second))
-			w.left("last", lost, "spot", func(l record.NodegroupLeaving) bool { return !l.Drained.IsZero() })
+			w.left("last", lost, "spot", func(l record.NodegroupDraining) bool { return !l.Drained.IsZero() })
 			w.available("last", 2)
 		},
 		"a node that comes back from the warm pool takes pods again": func(w *fixture) {
@@ -221,7 +221,7 @@ func TestANodeIsBackBeforeItWasSeenInTheWarmPool(t *testing.T) {
 	w.halt()
 	w.desire("warm", 1)
 	die(time.Minute, "departure-drained")
-	for id := range w.state("warm").Leaving {
+	for id := range w.state("warm").Draining {
 		must(w.scaling.CompleteLifecycleAction(t.Context(), &autoscaling.CompleteLifecycleActionInput{
 			AutoScalingGroupName: aws.String(w.state("warm").AutoScalingGroup),
 			LifecycleHookName:    aws.String("Terminate-LC-Hook"), InstanceId: &id,

@@ -306,7 +306,7 @@ func (w *fixture) explain() {
 	}
 	rows, _ := record.NodegroupStates(w.store).List(context.Background(), "")
 	for _, row := range rows {
-		w.t.Logf("%s: %+v roll %+v", row.Key, row.Value, row.Value.Roll)
+		w.t.Logf("%s: %+v roll %+v", row.Key, row.Value, row.Value.RollingUpdate)
 	}
 	instances, _ := record.AutoScalingInstances(w.store).List(context.Background(), "")
 	for _, i := range instances {

@@ -79,7 +79,7 @@ func (w *fixture) census(ctx context.Context, key string) (reconcile.Result, err
 		return reconcile.Result{}, nil // it is gone
 	}
 	n := 0
-	for _, l := range row.Value.Leaving {
+	for _, l := range row.Value.Draining {
 		if l.Why == "update" && l.Terminated.IsZero() {
 			n++
 		}

@@ -17,8 +17,8 @@ import (
 const (
 	// unreachableAfter is the time for which an API server may be unreachable before that counts as an issue.
 	unreachableAfter = 30 * time.Second
-	// lookAgain is the interval at which a group with issues is reconciled without an event.
-	lookAgain = time.Minute
+	// issueRecheck is the interval at which a group with issues is reconciled without an event.
+	issueRecheck = time.Minute
 	// failuresInARow is the number of consecutive launch failures with a lasting reason after which a creation is given
 	// up.
 	failuresInARow = 3
@@ -184,6 +184,6 @@ func (g *group) recordHealth() {
 		g.state.Issues = is
 	}
 	if len(g.issues) > 0 {
-		g.soon = earlierWait(g.soon, lookAgain)
+		g.soon = earlierWait(g.soon, issueRecheck)
 	}
 }

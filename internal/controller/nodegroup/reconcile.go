@@ -24,7 +24,7 @@ var (
 	crashEmptied             = crash.At("nodegroup/scaling-group-emptied")
 	crashScalingGroupDeleted = crash.At("nodegroup/scaling-group-deleted")
 	crashRemoved             = crash.At("nodegroup/something-removed")
-	crashRowsLeft            = crash.At("nodegroup/rows-left")
+	crashRecordsLeft         = crash.At("nodegroup/rows-left")
 )
 
 // reconcile reconciles a node group. Each step creates what is missing, and finds what an earlier pass created. What

@@ -55,7 +55,7 @@ func (g *group) repairNodes(ctx context.Context) (wait time.Duration, err error)
 	if err := g.recordUnhealthy(ctx, enabled); err != nil {
 		return 0, err
 	}
-	if enabled && g.state.Roll == nil && !isRepairHalted(config, len(g.state.Unhealthy), len(g.members)) {
+	if enabled && g.state.RollingUpdate == nil && !isRepairHalted(config, len(g.state.Unhealthy), len(g.members)) {
 		again, err := g.startRepairs(ctx, config)
 		if err != nil {
 			return 0, err
@@ -63,8 +63,8 @@ func (g *group) repairNodes(ctx context.Context) (wait time.Duration, err error)
 		wait = earlierWait(wait, again)
 	}
 	for _, m := range g.members {
-		l, leaving := g.leaving(m)
-		if !leaving || l.Why != whyRepair || !isServing(m) {
+		l, draining := g.drainingOf(m)
+		if !draining || l.Why != whyRepair || !isServing(m) {
 			continue
 		}
 		if l.Terminated.IsZero() {
@@ -91,7 +91,7 @@ func (g *group) recordUnhealthy(ctx context.Context, enabled bool) error {
 	g.state.Unhealthy = nil
 	for _, m := range g.members {
 		u, known := was[m.ID()]
-		_, leaving := g.leaving(m)
+		_, draining := g.drainingOf(m)
 		condition, ill := record.NodegroupUnhealthy{}, false
 		if enabled && m.Instance.LifecycleState == astypes.LifecycleStateInService {
 			condition, ill = ailment(m.Node, g.row.Repair, now)
@@ -105,7 +105,7 @@ func (g *group) recordUnhealthy(ctx context.Context, enabled bool) error {
 			condition.Repaired, condition.Cordoned = u.Repaired, u.Cordoned
 		case ill && known:
 			condition.Repaired, condition.Cordoned = u.Repaired, u.Cordoned
-		case !ill && u.Cordoned && !leaving && m.Node != nil:
+		case !ill && u.Cordoned && !draining && m.Node != nil:
 			if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
 				return err
 			}
@@ -194,7 +194,7 @@ func (g *group) startRepairs(ctx context.Context, config *ekstypes.NodeRepairCon
 	under := 0 // repair
 	var due []member
 	for _, m := range g.members {
-		if l, leaving := g.leaving(m); leaving {
+		if l, draining := g.drainingOf(m); draining {
 			if l.Why == whyRepair {
 				under++
 			}
@@ -244,7 +244,7 @@ func (g *group) startRepairs(ctx context.Context, config *ekstypes.NodeRepairCon
 			wait = earlierWait(wait, patience)
 			continue
 		}
-		g.startLeaving(m, whyRepair)
+		g.startDraining(m, whyRepair)
 	}
 	if !began {
 		return wait, nil

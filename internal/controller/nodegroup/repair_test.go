@@ -143,8 +143,8 @@ func TestRepair(t *testing.T) {
 				}
 				return nil
 			})
-			if len(w.state("epidemic").Leaving) > 0 {
-				w.t.Errorf("one leaves: %+v", w.state("epidemic").Leaving)
+			if len(w.state("epidemic").Draining) > 0 {
+				w.t.Errorf("one leaves: %+v", w.state("epidemic").Draining)
 			}
 			w.condition(members[0], "KernelReady", corev1.ConditionTrue, "KernelIsReady", 0)
 			w.replaced("epidemic", members[1])

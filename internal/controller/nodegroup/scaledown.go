@@ -18,12 +18,12 @@ var crashScaledDown = crash.At("nodegroup/scaled-down")
 // scaleDown runs the last phase: the Auto Scaling group shrinks, node by node, to the sizes that it had. The update has
 // succeeded once every node is new and Ready.
 func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
-	r := g.state.Roll
+	r := g.state.RollingUpdate
 	if r.Desired > 0 && aws.ToInt32(g.asg.DesiredCapacity) > r.Desired {
 		// The Cluster Autoscaler scales up: EKS leaves the group to it.
 		for _, m := range g.members {
-			if l, leaving := g.leaving(m); leaving && l.Why == whyUpdate && l.Terminated.IsZero() {
-				if err := g.cancelLeaving(ctx, m); err != nil {
+			if l, draining := g.drainingOf(m); draining && l.Why == whyUpdate && l.Terminated.IsZero() {
+				if err := g.cancelDraining(ctx, m); err != nil {
 					return 0, err
 				}
 			}
@@ -62,7 +62,7 @@ func (g *group) scaleDown(ctx context.Context) (time.Duration, error) {
 // terminateSurplus takes away the nodes that the Auto Scaling group has more than before the update, as many at once as
 // may be unavailable, and gives it back its sizes. done says that it has them, and that the nodes are gone.
 func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done bool, err error) {
-	r := g.state.Roll
+	r := g.state.RollingUpdate
 	nodes := g.targetSize()
 	defer func() { r.Desired = aws.ToInt32(g.asg.DesiredCapacity) }()
 	if free := min(g.unlaunched(), aws.ToInt32(g.asg.DesiredCapacity)-nodes); free > 0 {
@@ -74,19 +74,19 @@ func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done 
 	if err := g.pickSurplus(ctx, unavailable(g.row.UpdateConfig, nodes), nodes); err != nil {
 		return 0, false, err
 	}
-	leaving := 0
+	draining := 0
 	for _, m := range g.members {
-		l, ok := g.leaving(m)
+		l, ok := g.drainingOf(m)
 		if !ok || l.Why != whyUpdate {
 			continue
 		}
-		leaving++
+		draining++
 		if !isServing(m) {
 			continue // it goes
 		}
 		if l.Terminated.IsZero() {
 			if aws.ToInt32(g.asg.DesiredCapacity) <= nodes { // somebody else has scaled in
-				if err := g.cancelLeaving(ctx, m); err != nil {
+				if err := g.cancelDraining(ctx, m); err != nil {
 					return 0, false, err
 				}
 				continue
@@ -105,7 +105,7 @@ func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done 
 		}
 	}
 	desired := aws.ToInt32(g.asg.DesiredCapacity) // perhaps fewer than before: somebody else has seen to that
-	if leaving > 0 || desired > nodes {
+	if draining > 0 || desired > nodes {
 		return wait, false, nil
 	}
 	err = g.setSizes(ctx, max(*r.Before.MaxSize, desired), desired)
@@ -117,7 +117,7 @@ func (g *group) terminateSurplus(ctx context.Context) (wait time.Duration, done 
 func (g *group) pickSurplus(ctx context.Context, most, nodes int32) error {
 	var going int32
 	for _, m := range g.members {
-		if l, ok := g.leaving(m); ok && l.Why == whyUpdate && g.isStaying(m) {
+		if l, ok := g.drainingOf(m); ok && l.Why == whyUpdate && g.isStaying(m) {
 			going++
 		}
 	}
@@ -130,14 +130,14 @@ func (g *group) pickSurplus(ctx context.Context, most, nodes int32) error {
 		if err != nil {
 			return err
 		}
-		g.startLeaving(m, whyUpdate)
+		g.startDraining(m, whyUpdate)
 		began = true
 	}
 	if !began {
 		return nil
 	}
 	err := g.saveState(ctx)
-	crashLeaving.Here()
+	crashDraining.Here()
 	return err
 }
 
@@ -161,7 +161,7 @@ func (g *group) leastMissed(ctx context.Context) (member, error) {
 	zones := map[string]int{}
 	var stay []member
 	for _, m := range g.members {
-		if _, leaving := g.leaving(m); !leaving && isServing(m) {
+		if _, draining := g.drainingOf(m); !draining && isServing(m) {
 			zones[m.zone()]++
 			stay = append(stay, m)
 		}

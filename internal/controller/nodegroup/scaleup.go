@@ -20,7 +20,7 @@ var (
 // scaleUp runs the second phase: the Auto Scaling group grows, until a new node is Ready in every zone in which there
 // is an old one, and no new one is not. The old ones are cordoned then.
 func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
-	r := g.state.Roll
+	r := g.state.RollingUpdate
 	largest, desired := *r.Before.MaxSize+r.Added, *r.Before.DesiredSize+r.Added
 	if err := g.setSizes(ctx, max(largest, aws.ToInt32(g.asg.MaxSize)),
 		max(desired, aws.ToInt32(g.asg.DesiredCapacity))); err != nil {
@@ -68,7 +68,7 @@ func (g *group) labeled(m member) bool {
 // cordonOld makes the old nodes unschedulable and takes them out of load balancers, and remembers those that it did so
 // to.
 func (g *group) cordonOld(ctx context.Context) error {
-	r := g.state.Roll
+	r := g.state.RollingUpdate
 	var cordon []member
 	for _, m := range g.members {
 		if !m.Old || m.Node == nil || !isServing(m) {

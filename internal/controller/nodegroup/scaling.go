@@ -184,7 +184,7 @@ func (g *group) applyScaling(ctx context.Context) error {
 			return err
 		}
 	}
-	if g.state.Roll == nil { // which has a size of its own in mind
+	if g.state.RollingUpdate == nil { // which has a size of its own in mind
 		g.state.Scaling = ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize,
 			DesiredSize: g.asg.DesiredCapacity}
 	}

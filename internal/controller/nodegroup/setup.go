@@ -17,10 +17,10 @@ func (g *group) prepareUpdate(ctx context.Context) (time.Duration, error) {
 	if !g.current() {
 		return 0, nil // the row of the Auto Scaling group changes when it is
 	}
-	if g.state.Roll == nil {
+	if g.state.RollingUpdate == nil {
 		before := ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize,
 			DesiredSize: g.asg.DesiredCapacity}
-		g.state.Roll = &record.NodegroupRoll{UpdateID: g.last.ID, Phase: record.NodegroupSetUp, Since: g.c.now(),
+		g.state.RollingUpdate = &record.NodegroupRollingUpdate{UpdateID: g.last.ID, Phase: record.NodegroupSetUp, Since: g.c.now(),
 			Before: before}
 		if err := g.saveState(ctx); err != nil {
 			return 0, err
@@ -30,7 +30,7 @@ func (g *group) prepareUpdate(ctx context.Context) (time.Duration, error) {
 	if !slices.ContainsFunc(g.members, func(m member) bool { return m.Old }) {
 		return 0, g.endUpdate(ctx, ekstypes.UpdateStatusSuccessful)
 	}
-	r := g.state.Roll
+	r := g.state.RollingUpdate
 	if g.row.UpdateConfig.UpdateStrategy == ekstypes.NodegroupUpdateStrategiesMinimal {
 		return 0, g.startPhase(ctx, record.NodegroupUpgrade)
 	}

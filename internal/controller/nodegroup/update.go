@@ -42,10 +42,10 @@ var (
 // An update that fails goes back first: old nodes take pods again, and what is too much goes, as in the last phase.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 func (g *group) reconcileUpdate(ctx context.Context) (time.Duration, error) {
-	r := g.state.Roll
+	r := g.state.RollingUpdate
 	switch {
 	case r != nil && (r.UpdateID != g.last.ID || g.last.Status == ekstypes.UpdateStatusSuccessful):
-		g.state.Roll = nil // the update was ended, and a restart came between
+		g.state.RollingUpdate = nil // the update was ended, and a restart came between
 		return 0, g.saveState(ctx)
 	case r == nil && (!g.updating() || g.last.Type != ekstypes.UpdateTypeVersionUpdate):
 		return 0, nil
@@ -67,9 +67,9 @@ func (g *group) reconcileUpdate(ctx context.Context) (time.Duration, error) {
 	}
 	var wait time.Duration
 	var err error
-	for phase := record.NodegroupPhase(""); err == nil && g.state.Roll != nil && g.state.Roll.Phase != phase &&
-		g.state.Roll.Failing == nil; {
-		phase = g.state.Roll.Phase
+	for phase := record.NodegroupPhase(""); err == nil && g.state.RollingUpdate != nil &&
+		g.state.RollingUpdate.Phase != phase && g.state.RollingUpdate.Failing == nil; {
+		phase = g.state.RollingUpdate.Phase
 		switch phase {
 		case record.NodegroupSetUp:
 			wait, err = g.prepareUpdate(ctx)
@@ -81,7 +81,7 @@ func (g *group) reconcileUpdate(ctx context.Context) (time.Duration, error) {
 			wait, err = g.scaleDown(ctx)
 		}
 	}
-	if err == nil && g.state.Roll != nil && g.state.Roll.Failing != nil {
+	if err == nil && g.state.RollingUpdate != nil && g.state.RollingUpdate.Failing != nil {
 		return g.rollBack(ctx)
 	}
 	return wait, err
@@ -89,7 +89,7 @@ func (g *group) reconcileUpdate(ctx context.Context) (time.Duration, error) {
 
 // startPhase begins the next phase.
 func (g *group) startPhase(ctx context.Context, next record.NodegroupPhase) error {
-	g.state.Roll.Phase, g.state.Roll.Since, g.state.Roll.Waiting = next, g.c.now(), time.Time{}
+	g.state.RollingUpdate.Phase, g.state.RollingUpdate.Since, g.state.RollingUpdate.Waiting = next, g.c.now(), time.Time{}
 	g.c.log.Info("node group update: "+string(next), "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update",
 		g.last.ID)
 	err := g.saveState(ctx)
@@ -106,7 +106,7 @@ func (g *group) endUpdate(ctx context.Context, status ekstypes.UpdateStatus, err
 		return err
 	}
 	crashRollEnded.Here()
-	g.state.Roll = nil
+	g.state.RollingUpdate = nil
 	return g.saveState(ctx)
 }
 
@@ -114,7 +114,7 @@ func (g *group) endUpdate(ctx context.Context, status ekstypes.UpdateStatus, err
 func (g *group) failUpdate(ctx context.Context, code ekstypes.ErrorCode, message string, resources ...string) error {
 	g.c.log.Warn("node group update fails", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID,
 		"code", code, "reason", message)
-	g.state.Roll.Failing = &ekstypes.ErrorDetail{ErrorCode: code, ErrorMessage: &message, ResourceIds: resources}
+	g.state.RollingUpdate.Failing = &ekstypes.ErrorDetail{ErrorCode: code, ErrorMessage: &message, ResourceIds: resources}
 	err := g.saveState(ctx)
 	crashRollFailed.Here()
 	return err
@@ -159,10 +159,10 @@ func (g *group) failEviction(ctx context.Context, nodes []string, left []drain.P
 // waitForReady records that the update waits for nodes to become Ready, and returns the time that is left for that,
 // never more than the join timeout.
 func (g *group) waitForReady() time.Duration {
-	if g.state.Roll.Waiting.IsZero() {
-		g.state.Roll.Waiting = g.c.now()
+	if g.state.RollingUpdate.Waiting.IsZero() {
+		g.state.RollingUpdate.Waiting = g.c.now()
 	}
-	return g.state.Roll.Waiting.Add(g.c.o.JoinTimeout).Sub(g.c.now())
+	return g.state.RollingUpdate.Waiting.Add(g.c.o.JoinTimeout).Sub(g.c.now())
 }
 
 // unavailable returns how many of the group's nodes may be unavailable at once: a number, or a percentage of those that
@@ -208,8 +208,8 @@ func (g *group) suspendBalancing(ctx context.Context) error {
 	if !g.balances() {
 		return nil
 	}
-	if !g.state.Roll.Suspended {
-		g.state.Roll.Suspended = true
+	if !g.state.RollingUpdate.Suspended {
+		g.state.RollingUpdate.Suspended = true
 		if err := g.saveState(ctx); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (g *group) suspendBalancing(ctx context.Context) error {
 
 // resumeBalancing takes that back, unless a user suspended it.
 func (g *group) resumeBalancing(ctx context.Context) error {
-	if g.asg == nil || g.state.Roll == nil || !g.state.Roll.Suspended {
+	if g.asg == nil || g.state.RollingUpdate == nil || !g.state.RollingUpdate.Suspended {
 		return nil
 	}
 	_, err := g.scaling.ResumeProcesses(ctx,
@@ -243,7 +243,7 @@ func (g *group) resumeBalancing(ctx context.Context) error {
 // targetSize returns how many nodes there are to be in the end: as many as before, unless a user has raised the minimum
 // meanwhile.
 func (g *group) targetSize() int32 {
-	return max(*g.state.Roll.Before.DesiredSize, aws.ToInt32(g.asg.MinSize))
+	return max(*g.state.RollingUpdate.Before.DesiredSize, aws.ToInt32(g.asg.MinSize))
 }
 
 // shuffled returns members in a random order.
@@ -256,15 +256,15 @@ func shuffled(members []member) []member {
 // rollBack returns the group to the nodes that serve, and fails the update then: old nodes take pods again, and surplus
 // nodes are terminated, new ones first. Nodes that were replaced already stay as they are.
 func (g *group) rollBack(ctx context.Context) (time.Duration, error) {
-	r := g.state.Roll
+	r := g.state.RollingUpdate
 	if r.Phase != record.NodegroupScaleDown {
 		for _, m := range g.members {
-			if l, ok := g.leaving(m); ok && l.Why == whyUpdate && l.Terminated.IsZero() {
-				if err := g.cancelLeaving(ctx, m); err != nil {
+			if l, ok := g.drainingOf(m); ok && l.Why == whyUpdate && l.Terminated.IsZero() {
+				if err := g.cancelDraining(ctx, m); err != nil {
 					return 0, err
 				}
 			}
-			if _, ok := g.leaving(m); ok || m.Node == nil || !slices.Contains(r.Cordoned, m.ID()) {
+			if _, ok := g.drainingOf(m); ok || m.Node == nil || !slices.Contains(r.Cordoned, m.ID()) {
 				continue
 			}
 			if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {

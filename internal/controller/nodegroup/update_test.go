@@ -31,7 +31,7 @@ func (w *fixture) waitForNodes(name string, most int32, versions map[string]int)
 	}
 	w.serve(name, desired)
 	w.until("nothing is under way", func() error {
-		if s := w.state(name); s.Roll != nil || len(s.Leaving) > 0 || len(s.Issues) > 0 || len(s.Unhealthy) > 0 {
+		if s := w.state(name); s.RollingUpdate != nil || len(s.Draining) > 0 || len(s.Issues) > 0 || len(s.Unhealthy) > 0 {
 			return fmt.Errorf("the state is %+v", s)
 		}
 		return nil
@@ -239,7 +239,7 @@ func TestUpdatesThatFail(t *testing.T) {
 			w.failed(w.ended(w.update("mine", "1.36", false)), ekstypes.ErrorCodePodEvictionFailure)
 			w.until("the others take pods again", func() error {
 				_, cordoned := w.nodes("mine")
-				if s := w.state("mine"); s.Roll != nil || len(s.Leaving) > 0 {
+				if s := w.state("mine"); s.RollingUpdate != nil || len(s.Draining) > 0 {
 					return errors.New("the update is not over")
 				}
 				for _, c := range cordoned {
@@ -267,7 +267,7 @@ func TestTheClusterAutoscalerIsLeftAlone(t *testing.T) {
 	w.web("web", "ng", 12, 0)
 	id := w.update("ng", "1.36", true)
 	w.until("the group shrinks", func() error {
-		if r := w.state("ng").Roll; r == nil || r.Phase != record.NodegroupScaleDown || r.Desired == 0 {
+		if r := w.state("ng").RollingUpdate; r == nil || r.Phase != record.NodegroupScaleDown || r.Desired == 0 {
 			return fmt.Errorf("it is at %+v", r)
 		}
 		return nil

@@ -38,8 +38,8 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		old++
-		l, leaving := g.leaving(m)
-		if !leaving || l.Why != whyUpdate || !isServing(m) {
+		l, isDraining := g.drainingOf(m)
+		if !isDraining || l.Why != whyUpdate || !isServing(m) {
 			continue
 		}
 		if l.Terminated.IsZero() {
@@ -66,7 +66,7 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 	case old == 0:
 		return 0, g.startPhase(ctx, record.NodegroupScaleDown)
 	case draining > 0 || candidates == 0: // the last ones go: their rows tell
-		g.state.Roll.Waiting = time.Time{}
+		g.state.RollingUpdate.Waiting = time.Time{}
 		return again, nil
 	}
 	if rest := g.waitForReady(); rest > 0 {
@@ -75,20 +75,20 @@ func (g *group) upgrade(ctx context.Context) (time.Duration, error) {
 	return 0, g.failJoin(ctx)
 }
 
-// pickNodes lets old nodes leave, as many as may be unavailable beside those that are, in a random order but for those
-// that serve nobody, which go first. It gives back how many are left to be picked.
+// pickNodes starts to drain old nodes: as many as may be unavailable beside those that are, nodes that are not Ready
+// first, the others in a random order. It returns the number of nodes that are left to pick.
 func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err error) {
 	var old []member
 	var draining, available int32
 	for _, m := range shuffled(g.members) {
-		l, leaving := g.leaving(m)
+		l, isDraining := g.drainingOf(m)
 		if g.isAvailable(m) {
 			available++
 		}
-		if leaving && l.Why == whyUpdate && g.isStaying(m) {
+		if isDraining && l.Why == whyUpdate && g.isStaying(m) {
 			draining++
 		}
-		if m.Old && g.isStaying(m) && (!leaving || l.Why == whyRepair) {
+		if m.Old && g.isStaying(m) && (!isDraining || l.Why == whyRepair) {
 			old = append(old, m)
 		}
 	}
@@ -104,7 +104,7 @@ func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err
 		if g.isAvailable(m) {
 			available--
 		}
-		g.startLeaving(m, whyUpdate)
+		g.startDraining(m, whyUpdate)
 		draining++
 		left--
 	}
@@ -112,7 +112,7 @@ func (g *group) pickNodes(ctx context.Context, most, nodes int32) (left int, err
 		return left, nil
 	}
 	err = g.saveState(ctx)
-	crashLeaving.Here()
+	crashDraining.Here()
 	return left, err
 }
 

@@ -189,7 +189,7 @@ func (s *Stage) Init(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.keepErrors()
+	return s.saveErrors()
 }
 
 // sortParts writes the scripts where Final finds them and returns the cloud-config documents.
@@ -317,7 +317,7 @@ func (s *Stage) Final(ctx context.Context) error {
 		return err
 	}
 	defer closeLog()
-	s.Errors = append(s.Errors, s.keptErrors()...)
+	s.Errors = append(s.Errors, s.savedErrors()...)
 	instance := cloudDir + "/instance"
 	done := s.rootPath(instance + "/sem/config_scripts_user")
 	if fileExists(s.rootPath(instance)) && !fileExists(done) {
@@ -411,8 +411,8 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// keepErrors leaves the errors of a stage for the next one.
-func (s *Stage) keepErrors() error {
+// saveErrors leaves the errors of a stage for the next one.
+func (s *Stage) saveErrors() error {
 	data, err := json.Marshal(s.Errors)
 	if err != nil {
 		return err
@@ -420,7 +420,7 @@ func (s *Stage) keepErrors() error {
 	return os.WriteFile(s.rootPath("/run/cloud-init/init-errors.json"), data, 0o600)
 }
 
-func (s *Stage) keptErrors() (errs []string) {
+func (s *Stage) savedErrors() (errs []string) {
 	_ = json.Unmarshal([]byte(readAll(s.rootPath("/run/cloud-init/init-errors.json"))), &errs)
 	return errs
 }

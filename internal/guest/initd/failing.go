@@ -30,7 +30,7 @@ func (u *service) countLife(why string) {
 	if !failing {
 		return
 	}
-	if said := m.journal.lastSaid(u.name); said != "" {
+	if said := m.journal.lastText(u.name); said != "" {
 		why += ": " + said
 	}
 	m.reportFailing(u.name, why)
@@ -70,13 +70,13 @@ func (u *service) watchStability(active string) {
 func (m *manager) reportFailing(name, why string) {
 	m.reportMu.Lock()
 	at := slices.IndexFunc(m.bootReport.FailingUnits, func(f boot.FailingUnit) bool { return f.Name == name })
-	told := m.told[name]
+	told := m.reported[name]
 	m.reportMu.Unlock()
 	if at >= 0 && time.Since(told) < retellEvery {
 		return
 	}
 	m.updateReport(func(r *boot.Report) {
-		m.told[name] = time.Now()
+		m.reported[name] = time.Now()
 		r.FailingUnits = slices.DeleteFunc(r.FailingUnits, func(f boot.FailingUnit) bool { return f.Name == name })
 		r.FailingUnits = append(r.FailingUnits, boot.FailingUnit{Name: name, Error: why})
 	})
@@ -85,7 +85,7 @@ func (m *manager) reportFailing(name, why string) {
 // reportRecovered reports to the host that a unit does not fail any more.
 func (m *manager) reportRecovered(name string) {
 	m.updateReport(func(r *boot.Report) {
-		delete(m.told, name)
+		delete(m.reported, name)
 		r.FailingUnits = slices.DeleteFunc(r.FailingUnits, func(f boot.FailingUnit) bool { return f.Name == name })
 	})
 }
@@ -99,8 +99,8 @@ var (
 // remember records the last message of a unit, and prefers errors. The journal is locked.
 func (j *journal) remember(name string, message []byte) {
 	const most = 512 // bytes
-	if j.said == nil {
-		j.said = map[string]lastLine{}
+	if j.lastLines == nil {
+		j.lastLines = map[string]lastLine{}
 	}
 	line := lastLine{text: string(message[:min(len(message), most)])}
 	if header := klogHeader.FindString(line.text); header != "" {
@@ -108,8 +108,8 @@ func (j *journal) remember(name string, message []byte) {
 	} else if logrusLine.MatchString(line.text) {
 		line.isError = true
 	}
-	if line.isError || !j.said[name].isError {
-		j.said[name] = line
+	if line.isError || !j.lastLines[name].isError {
+		j.lastLines[name] = line
 	}
 }
 
@@ -119,9 +119,9 @@ type lastLine struct {
 	isError bool
 }
 
-// lastSaid returns what a unit said last.
-func (j *journal) lastSaid(name string) string {
+// lastText returns what a unit said last.
+func (j *journal) lastText(name string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.said[name].text
+	return j.lastLines[name].text
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/unit"
 )
 
-// Options say where an init finds its machine; the zero value of a field is the place that it has in one.
+// Options are the paths of an init, which tests change; the zero value of a field is the path in a machine.
 type Options struct {
 	UnitPath []string  // unit.Path
 	Config   string    // /etc/systemd

@@ -29,9 +29,9 @@ const SystemLog = "system"
 type journal struct {
 	dir string
 
-	mu    sync.Mutex
-	files map[string]*journalLog
-	said  map[string]lastLine // by unit
+	mu        sync.Mutex
+	files     map[string]*journalLog
+	lastLines map[string]lastLine // by unit
 }
 
 type journalLog struct {

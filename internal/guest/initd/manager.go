@@ -33,7 +33,7 @@ type manager struct {
 
 	reportMu   sync.Mutex
 	bootReport boot.Report
-	told       map[string]time.Time // when the host was told last of a unit that fails again and again
+	reported   map[string]time.Time // when the host was told last of a unit that fails again and again
 
 	mu       sync.Mutex // guards what follows, and the fields of units and jobs that say so
 	units    map[string]*service
@@ -59,7 +59,7 @@ func newManager(o Options) *manager {
 	m := &manager{
 		o: o, cgroups: findCgroups(o.Cgroup), journal: journal{dir: o.Journal}, children: map[int]*child{},
 		sigchld: make(chan os.Signal, 1), units: map[string]*service{}, jobs: map[*service]*job{},
-		told: map[string]time.Time{},
+		reported: map[string]time.Time{},
 	}
 	signal.Notify(m.sigchld, unix.SIGCHLD)
 	return m

@@ -49,9 +49,9 @@ type run struct {
 	main  *child
 	ready chan struct{} // closed when the service has said READY=1
 	// Guarded by m.mu.
-	said    bool
-	mainPID int // differs from main's when the service says MAINPID=
-	notify  *net.UnixConn
+	notifiedReady bool
+	mainPID       int // differs from main's when the service says MAINPID=
+	notify        *net.UnixConn
 }
 
 func (u *service) displayName() string {
@@ -97,8 +97,8 @@ func (u *service) listenNotify(r *run, env map[string]string) error {
 				u.m.mu.Lock()
 				switch key {
 				case "READY":
-					if value == "1" && !r.said {
-						r.said = true
+					if value == "1" && !r.notifiedReady {
+						r.notifiedReady = true
 						close(r.ready)
 					}
 				case "STATUS":

@@ -69,7 +69,7 @@ func (u *service) start(ctx context.Context) error {
 		timed, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
-	err := u.bringUp(timed, def)
+	err := u.runStartCommands(timed, def)
 	if err == nil {
 		return nil
 	}
@@ -180,8 +180,8 @@ var conditions = map[string]func(string) bool{
 	"ConditionPathExistsGlob":    func(p string) bool { f, _ := filepath.Glob(p); return len(f) > 0 },
 }
 
-// bringUp runs the commands of a start and leaves the unit active, or a oneshot done.
-func (u *service) bringUp(ctx context.Context, def *unit.Unit) error {
+// runStartCommands runs the commands of a start and leaves the unit active, or a oneshot done.
+func (u *service) runStartCommands(ctx context.Context, def *unit.Unit) error {
 	m := u.m
 	env, err := u.environment(def)
 	if err != nil {

@@ -12,8 +12,9 @@ var regionLabel = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`)
 // In the last one are the dual-stack names of ECR's registries alone.
 var apiDomains = []string{"amazonaws.com", "amazonaws.com.cn", "api.aws", "on.aws"}
 
-// inFront are the labels that may stand before a service's own in the name of one of its endpoints; "*" is an account.
-var inFront = map[string][]string{
+// labelsBeforeService are the labels that may stand before a service's own in the name of one of its endpoints; "*" is
+// an account.
+var labelsBeforeService = map[string][]string{
 	"ecr":                  {"api", "dkr", "*.dkr"},
 	"ecr-fips":             {"*.dkr"},
 	"dkr-ecr":              {"*"},
@@ -61,7 +62,7 @@ func isAPIName(name string) bool {
 		if number, after, _ := strings.Cut(head, "."); isAccount(number) {
 			head = strings.TrimSuffix("*."+after, ".")
 		}
-		return slices.Contains(inFront[service], head)
+		return slices.Contains(labelsBeforeService[service], head)
 	}
 	return false
 }

@@ -50,19 +50,19 @@ type APIs struct {
 	o         APIOptions
 	vpcs      store.Table[record.VPC]
 	endpoints store.Table[record.VPCEndpoint]
-	rows      rows
+	rows      tables
 
 	conns   chan net.Conn
 	closed  chan struct{}
 	closing sync.Once
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	places map[string]*apiPlace // by key
+	mu         sync.Mutex
+	namespaces map[string]*apiNamespace // by key
 }
 
-// apiPlace is one namespace.
-type apiPlace struct {
+// apiNamespace is the state of the sockets in one namespace.
+type apiNamespace struct {
 	identity  uint64
 	listeners map[netip.AddrPort]net.Listener
 }
@@ -73,8 +73,8 @@ func NewAPIs(o APIOptions) *APIs {
 		o.Log = slog.Default()
 	}
 	return &APIs{
-		o: o, vpcs: record.VPCs(o.Store), endpoints: record.VPCEndpoints(o.Store), rows: openRows(o.Store),
-		conns: make(chan net.Conn), closed: make(chan struct{}), places: map[string]*apiPlace{},
+		o: o, vpcs: record.VPCs(o.Store), endpoints: record.VPCEndpoints(o.Store), rows: openTables(o.Store),
+		conns: make(chan net.Conn), closed: make(chan struct{}), namespaces: map[string]*apiNamespace{},
 	}
 }
 
@@ -101,7 +101,7 @@ func (a *APIs) Controller() reconcile.Controller {
 func (a *APIs) listKeys() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key := range a.places {
+	for key := range a.namespaces {
 		all = append(all, key)
 	}
 	return all
@@ -157,7 +157,7 @@ func (a *APIs) wantedListeners(ctx context.Context, key string) (namespace strin
 	return a.o.Namespace(network.VPCNamespace(vpc.ID)), addresses, nil
 }
 
-// openSockets makes the sockets of a place those that are wanted.
+// openSockets opens the sockets on the given addresses of a namespace, and closes all others.
 func (a *APIs) openSockets(ctx context.Context, key, namespace string, id uint64, addresses []netip.Addr) error {
 	wanted := map[netip.AddrPort]bool{}
 	for _, address := range addresses {
@@ -167,20 +167,20 @@ func (a *APIs) openSockets(ctx context.Context, key, namespace string, id uint64
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	place := a.places[key]
-	if place == nil {
-		place = &apiPlace{listeners: map[netip.AddrPort]net.Listener{}}
-		a.places[key] = place
+	state := a.namespaces[key]
+	if state == nil {
+		state = &apiNamespace{listeners: map[netip.AddrPort]net.Listener{}}
+		a.namespaces[key] = state
 	}
-	for at, l := range place.listeners {
-		if !wanted[at] || place.identity != id {
+	for at, l := range state.listeners {
+		if !wanted[at] || state.identity != id {
 			l.Close()
-			delete(place.listeners, at)
+			delete(state.listeners, at)
 		}
 	}
-	place.identity = id
+	state.identity = id
 	if len(wanted) == 0 {
-		delete(a.places, key)
+		delete(a.namespaces, key)
 		return nil
 	}
 	select {
@@ -189,7 +189,7 @@ func (a *APIs) openSockets(ctx context.Context, key, namespace string, id uint64
 	default:
 	}
 	for at := range wanted {
-		if place.listeners[at] != nil {
+		if state.listeners[at] != nil {
 			continue
 		}
 		l, err := Listen(ctx, namespace, "tcp", at.String())
@@ -199,7 +199,7 @@ func (a *APIs) openSockets(ctx context.Context, key, namespace string, id uint64
 		limited := connlimit.New(l, connlimit.Limits{
 			Share: "APIs in " + key, PerSource: apiPerSource, Total: apiPerAddress,
 		})
-		place.listeners[at] = limited
+		state.listeners[at] = limited
 		a.running.Go(func() { a.acceptConnections(limited) })
 	}
 	return nil
@@ -240,8 +240,8 @@ func (a *APIs) Close() error {
 	a.closing.Do(func() {
 		close(a.closed)
 		a.mu.Lock()
-		for _, place := range a.places {
-			for _, l := range place.listeners {
+		for _, state := range a.namespaces {
+			for _, l := range state.listeners {
 				l.Close()
 			}
 		}

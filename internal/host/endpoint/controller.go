@@ -64,7 +64,7 @@ type Options struct {
 // Controller makes endpoints real.
 type Controller struct {
 	o    Options
-	rows rows
+	rows tables
 
 	mu       sync.Mutex
 	written  []byte            // what the process has read
@@ -82,7 +82,7 @@ func New(o Options) (*Controller, error) {
 	if o.SetNames == nil {
 		o.SetNames = hostsfile.Set
 	}
-	return &Controller{o: o, rows: openRows(o.Store)}, nil
+	return &Controller{o: o, rows: openTables(o.Store)}, nil
 }
 
 // Controllers returns the controllers that reconcile.Run runs.
@@ -109,9 +109,9 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}}
 }
 
-// Lead returns once the cluster's port on this host leads to the API server that serves. It fails with
+// ForwardPort returns once the cluster's port on this host leads to the API server that serves. It fails with
 // syscall.EADDRINUSE when another program has the port.
-func (c *Controller) Lead(ctx context.Context, cluster record.Cluster) error {
+func (c *Controller) ForwardPort(ctx context.Context, cluster record.Cluster) error {
 	return c.waitForEndpoints(ctx, cluster, portTime, func(f Forward) bool { return f.Namespace == "" })
 }
 

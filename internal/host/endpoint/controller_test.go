@@ -104,7 +104,7 @@ func TestAClusterWithoutNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"one", "two"} {
-		if err := c.Lead(t.Context(), cluster); err != nil {
+		if err := c.ForwardPort(t.Context(), cluster); err != nil {
 			t.Fatal(err)
 		}
 		conn, err := dial(t, "", net.Dialer{}, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -143,7 +143,7 @@ func TestAClusterWithoutNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Lead(t.Context(), cluster); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(),
+	if err := c.ForwardPort(t.Context(), cluster); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(),
 		l.Addr().String()) {
 		t.Errorf("with a port that another program has: %v", err)
 	}

@@ -65,8 +65,9 @@ func listenUnix(path string) (*net.UnixListener, error) {
 // controlTime bounds a conversation with the daemon.
 const controlTime = 20 * time.Second
 
-// lookAgain is the interval at which the process checks whether namespaces were created, removed or replaced.
-const lookAgain = 250 * time.Millisecond
+// namespaceCheckInterval is the interval at which the process checks whether namespaces were created, removed or
+// replaced.
+const namespaceCheckInterval = 250 * time.Millisecond
 
 // server does what a Config says.
 type server struct {
@@ -102,7 +103,7 @@ func newServer(dir string, log *slog.Logger) *server {
 // runRepairs reads the file at the start, and after that repairs what is not as the file says.
 func (s *server) runRepairs(ctx context.Context) {
 	s.reloadConfig()
-	tick := time.NewTicker(lookAgain)
+	tick := time.NewTicker(namespaceCheckInterval)
 	defer tick.Stop()
 	for {
 		select {

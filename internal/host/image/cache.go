@@ -129,8 +129,8 @@ func (c *cache) mayBeStored(stored string) bool {
 	return c.since[stored]
 }
 
-// hasRoom reports whether there certainly is room for an image of a size, on a disk with so much free. The caller holds
-// mu.
-func (c *cache) hasRoom(need, limit cacheSize, free int64) bool {
+// hasSpace reports whether there certainly is room for an image of a size, on a disk with so much free. The caller
+// holds mu.
+func (c *cache) hasSpace(need, limit cacheSize, free int64) bool {
 	return c.listed && c.size.add(c.pending.total).add(need).fits(limit) && need.blobs+diskspace.Reserve <= free
 }

@@ -27,7 +27,7 @@ func (r *Registry) evict(ctx context.Context, need, limit cacheSize, only string
 		return err
 	}
 	c.mu.Lock()
-	enough := c.hasRoom(need, limit, free)
+	enough := c.hasSpace(need, limit, free)
 	c.mu.Unlock()
 	if enough { // since somebody else has evicted
 		return nil

@@ -233,11 +233,11 @@ func (r *Registry) storePulled(ctx context.Context, p *pull, descriptor *remote.
 	} else if strings.Contains(reference, ":") {
 		marks = nil
 	}
-	room, err := r.makeRoom(ctx, p.stop, p.holder, repository, blobs, manifests, len(marks), cached)
+	reservation, err := r.reserveStorage(ctx, p.stop, p.holder, repository, blobs, manifests, len(marks), cached)
 	if err != nil {
 		return err
 	}
-	defer room.close()
+	defer reservation.close()
 	if cached {
 		defer func() {
 			if err != nil {
@@ -252,9 +252,9 @@ func (r *Registry) storePulled(ctx context.Context, p *pull, descriptor *remote.
 		}
 	}
 	if index != nil {
-		err = r.putIndexed(ctx, joinReference(repository, reference), index, image, room)
+		err = r.putIndexed(ctx, joinReference(repository, reference), index, image, reservation)
 	} else {
-		err = r.storeIn(ctx, joinReference(repository, reference), image, room)
+		err = r.storeIn(ctx, joinReference(repository, reference), image, reservation)
 	}
 	if err != nil || strings.Contains(reference, ":") {
 		return err

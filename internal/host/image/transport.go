@@ -121,7 +121,7 @@ func (r *Registry) storeImage(ctx context.Context, reference string, image v1.Im
 }
 
 // storeIn stores an image, of which the blobs take room as they come; nil for one whose blobs are on this host.
-func (r *Registry) storeIn(ctx context.Context, reference string, image v1.Image, room *room) error {
+func (r *Registry) storeIn(ctx context.Context, reference string, image v1.Image, reservation *storageReservation) error {
 	manifest, err := image.Manifest()
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func (r *Registry) storeIn(ctx context.Context, reference string, image v1.Image
 	defer r.cache.beginStoring(strings.TrimPrefix(ref.Context().RepositoryStr(), "/"))()
 	var running sync.WaitGroup
 	options := r.directly(ctx, &running)
-	if room != nil {
-		options = append(options, remote.WithTransport(arrivals{r.inside(&running), room}))
+	if reservation != nil {
+		options = append(options, remote.WithTransport(arrivals{r.inside(&running), reservation}))
 	} else {
 		release, err := r.space.reserve(r.options.Dir, append(manifest.Layers, manifest.Config))
 		if err != nil {
@@ -175,9 +175,9 @@ func (r *Registry) putIndex(ctx context.Context, reference string, index v1.Imag
 	return r.putIndexed(ctx, reference, index, image, nil)
 }
 
-// putIndexed stores an index and the image of it that is given; nil for none. See storeIn for room.
+// putIndexed stores an index and the image of it that is given; nil for none. See storeIn for reservation.
 func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.ImageIndex, image v1.Image,
-	room *room) error {
+	reservation *storageReservation) error {
 	repository, _, err := splitReference(reference)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (r *Registry) putIndexed(ctx context.Context, reference string, index v1.Im
 		if err != nil {
 			return err
 		}
-		if err := r.storeIn(ctx, joinReference(repository, digest.String()), image, room); err != nil {
+		if err := r.storeIn(ctx, joinReference(repository, digest.String()), image, reservation); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-type storeRow = store.Row[record.NetworkInterface]
+type interfaceRow = store.Row[record.NetworkInterface]
 
 // leaseOf returns the lease that EC2's DHCP server gives for a set of options.
 // https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html

@@ -215,7 +215,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	m.InstanceID = id
 	switch {
 	case m.State == ec2types.InstanceStateNameTerminated:
-		return reconcile.Result{}, c.discard(ctx, id)
+		return reconcile.Result{}, c.removeMachine(ctx, id)
 	case i.Wanted == ec2types.InstanceStateNameTerminated:
 		return reconcile.Result{}, c.terminate(ctx, key, m)
 	case i.Wanted == ec2types.InstanceStateNameStopped, m.PoweredOff && m.Boot == i.Boot:
@@ -337,7 +337,7 @@ func (c *Controller) stopMachine(ctx context.Context, key string, m record.Machi
 		return err
 	}
 	crashStopped.Here()
-	if err := c.console(ctx, key, m.InstanceID); err != nil {
+	if err := c.writeConsole(ctx, key, m.InstanceID); err != nil {
 		return err
 	}
 	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameStopped, "", "", time.Time{}
@@ -355,10 +355,10 @@ func (c *Controller) terminate(ctx context.Context, key string, m record.Machine
 		return err
 	}
 	crashStopped.Here()
-	if err := c.console(ctx, key, m.InstanceID); err != nil {
+	if err := c.writeConsole(ctx, key, m.InstanceID); err != nil {
 		return err
 	}
-	if err := c.discard(ctx, m.InstanceID); err != nil {
+	if err := c.removeMachine(ctx, m.InstanceID); err != nil {
 		return err
 	}
 	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameTerminated, "", "",
@@ -368,7 +368,7 @@ func (c *Controller) terminate(ctx context.Context, key string, m record.Machine
 
 // deleteMachine removes what is left of an instance that is no more.
 func (c *Controller) deleteMachine(ctx context.Context, key, id string) error {
-	if err := c.discard(ctx, id); err != nil {
+	if err := c.removeMachine(ctx, id); err != nil {
 		return err
 	}
 	c.memory.release(id)
@@ -391,8 +391,8 @@ func (c *Controller) stopProcess(ctx context.Context, id string) error {
 	return host.Group(c.o.Owner, id).Remove()
 }
 
-// discard removes everything of a machine.
-func (c *Controller) discard(ctx context.Context, id string) error {
+// removeMachine removes everything of a machine.
+func (c *Controller) removeMachine(ctx context.Context, id string) error {
 	dir := c.machineDir(id)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(c.o.Processes.List(namePrefix+id)) == 0 {
 		return nil

@@ -68,7 +68,7 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 	case isStable(m) && !isStable(before):
 		pause = 0 // it has booted
 	case isStable(m):
-		pause = consoleSettled
+		pause = consoleStable
 	}
 	after, err := c.consoleSoon(ctx, key, i.ID, pause)
 	if !isStable(m) {
@@ -176,8 +176,8 @@ const maxReport = 4 << 10
 
 // How often a console that goes on is written: while the machine boots, and after.
 const (
-	consoleEvery   = 10 * time.Second
-	consoleSettled = 30 * time.Second
+	consoleEvery  = 10 * time.Second
+	consoleStable = 30 * time.Second
 )
 
 type consoleMark struct {
@@ -203,11 +203,11 @@ func (c *Controller) consoleSoon(ctx context.Context, key, id string, pause time
 	if wait := pause - time.Since(mark.at); wait > 0 {
 		return wait, nil
 	}
-	return 0, c.console(ctx, key, id)
+	return 0, c.writeConsole(ctx, key, id)
 }
 
-// console writes the end of a machine's console down.
-func (c *Controller) console(ctx context.Context, key, id string) error {
+// writeConsole writes the end of a machine's console down.
+func (c *Controller) writeConsole(ctx context.Context, key, id string) error {
 	output, size, err := guestfile.ReadTail(c.machineDir(id), consoleFile, consoleLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it never ran

@@ -66,7 +66,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if plugged, err := c.o.Network.Plugged(i.ID); err != nil || !plugged {
 		return false, err
 	}
-	if err := c.capacity(i.ID, kind); err != nil {
+	if err := c.checkCapacity(i.ID, kind); err != nil {
 		return false, &Failure{noCapacity, err}
 	}
 	image, err := c.o.Images(ctx, i)
@@ -75,7 +75,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	}
 	baseImage, err := c.prepareDisk(ctx, i.ID, image)
 	if err != nil {
-		return false, c.explain(err)
+		return false, c.explainFull(err)
 	}
 	mounts, err := image.Mounts()
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	}
 	dir := c.machineDir(i.ID)
 	if err := spec.Write(filepath.Join(dir, launch.SpecFile)); err != nil {
-		return false, c.explain(err)
+		return false, c.explainFull(err)
 	}
 	return true, replaceSymlink(image.Node, filepath.Join(dir, launcher))
 }
@@ -103,9 +103,9 @@ func architecture() string {
 	return instancetype.X86_64
 }
 
-// capacity refuses machines when the host itself would suffer. How much machines could use does not count: they may be
-// overcommitted. What they take idle does, from the moment at which they are admitted.
-func (c *Controller) capacity(id string, kind instancetype.Type) error {
+// checkCapacity refuses machines when the host itself would suffer. How much machines could use does not count: they
+// may be overcommitted. What they take idle does, from the moment at which they are admitted.
+func (c *Controller) checkCapacity(id string, kind instancetype.Type) error {
 	available, err := availableMemory()
 	if err != nil {
 		return err
@@ -150,8 +150,8 @@ func availableMemory() (int64, error) {
 	return 0, errors.New("/proc/meminfo does not say what is available")
 }
 
-// explain adds what to do.
-func (c *Controller) explain(err error) error {
+// explainFull adds what to do.
+func (c *Controller) explainFull(err error) error {
 	if errors.Is(err, unix.ENOSPC) {
 		return &Failure{noCapacity, fmt.Errorf("%w: free some space in %s", err, c.o.Dir)}
 	}
@@ -335,7 +335,7 @@ func (c *Controller) primary(ctx context.Context, i record.Instance) (record.Net
 	if err != nil {
 		return record.NetworkInterface{}, err
 	}
-	at := slices.IndexFunc(all, func(r storeRow) bool {
+	at := slices.IndexFunc(all, func(r interfaceRow) bool {
 		a := r.Value.Attachment
 		return a.DeviceIndex == 0 && a.NetworkCardIndex == 0 && len(r.Value.PrivateIPs) > 0
 	})

@@ -23,7 +23,7 @@ import (
 // type into the terminal that it may be.
 type streams struct {
 	files  []*os.File // the command's
-	kept   []*os.File // our ends
+	ours   []*os.File // our ends
 	copies sync.WaitGroup
 	// begun and ended count writes to the caller.
 	begun, ended atomic.Int64
@@ -38,7 +38,7 @@ func (s *streams) openPipes(c Command) error {
 	if c.Stdin == nil {
 		w.Close()
 	} else {
-		s.kept = append(s.kept, w)
+		s.ours = append(s.ours, w)
 		go func() { // it may wait for input when the command has long ended
 			_, _ = io.Copy(w, c.Stdin)
 			w.Close()
@@ -62,7 +62,7 @@ func (s *streams) addOutput(to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.files, s.kept = append(s.files, w), append(s.kept, r)
+	s.files, s.ours = append(s.files, w), append(s.ours, r)
 	// It ends when nobody has the other end, or this one is closed.
 	s.copies.Go(func() { _, _ = io.Copy(counted{s, to}, r) })
 	return nil
@@ -112,7 +112,7 @@ func (s *streams) drainOutput() {
 
 func (s *streams) close() {
 	s.closeChildEnds()
-	for _, f := range s.kept {
+	for _, f := range s.ours {
 		f.Close()
 	}
 }

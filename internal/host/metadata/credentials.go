@@ -58,8 +58,8 @@ func (s *Service) profile(ctx context.Context, i record.Instance) (record.Instan
 	return row.Value, err
 }
 
-// says is a JSON document as the service writes it.
-type says struct {
+// credentialsDocument is a JSON document of iam/info or iam/security-credentials.
+type credentialsDocument struct {
 	Code        string
 	Message     string `json:",omitempty"`
 	LastUpdated string
@@ -74,7 +74,7 @@ type says struct {
 	Expiration      string `json:",omitempty"`
 }
 
-func (d says) marshalAt(t time.Time) ([]byte, error) {
+func (d credentialsDocument) marshalAt(t time.Time) ([]byte, error) {
 	d.LastUpdated = t.UTC().Format(time.RFC3339)
 	return json.MarshalIndent(d, "", "  ")
 }
@@ -86,13 +86,15 @@ const manual = " Please see documentation at " +
 func (s *Service) profileInfo(ctx context.Context, i record.Instance) ([]byte, error) {
 	p, err := s.profile(ctx, i)
 	if errors.Is(err, store.ErrNotFound) {
-		return says{Code: "InstanceProfileNotFound", Message: "Instance Profile not found." +
+		return credentialsDocument{Code: "InstanceProfileNotFound", Message: "Instance Profile not found." +
 			manual}.marshalAt(s.o.Clock.Now())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return says{Code: "Success", InstanceProfileARN: p.ARN(), InstanceProfileID: p.ID}.marshalAt(s.o.Clock.Now())
+	return credentialsDocument{
+		Code: "Success", InstanceProfileARN: p.ARN(), InstanceProfileID: p.ID,
+	}.marshalAt(s.o.Clock.Now())
 }
 
 // roleCredentials returns the document iam/security-credentials/<role>. When EC2 may not assume the role, the document
@@ -114,12 +116,13 @@ func (s *Service) roleCredentials(ctx context.Context, i record.Instance, role s
 				role, "error", err)
 		default:
 			s.log.Warn("an instance gets no credentials", "instance", i.ID, "role", role, "error", err)
-			return says{Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + "." +
-				manual}.marshalAt(now)
+			return credentialsDocument{
+				Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + "." + manual,
+			}.marshalAt(now)
 		}
 	}
 	c := given.credentials
-	return says{
+	return credentialsDocument{
 		Code: "Success", Type: "AWS-HMAC", AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey,
 		Token:      c.SessionToken,
 		Expiration: c.Expires.UTC().Format(time.RFC3339),

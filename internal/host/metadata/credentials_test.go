@@ -19,7 +19,7 @@ func TestCredentialsOfTheRole(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	const path = "/latest/meta-data/iam/security-credentials/NodeRole"
-	read := func(path string) (d says) {
+	read := func(path string) (d credentialsDocument) {
 		t.Helper()
 		r := w.do(http.MethodGet, path)
 		if err := json.Unmarshal([]byte(r.body), &d); err != nil || r.status != 200 {

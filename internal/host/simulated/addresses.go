@@ -160,12 +160,12 @@ func (p *pool) fromEC2(ctx context.Context, interfaces map[int32]record.NetworkI
 		if !ok {
 			return p.fromNewInterface(ctx, client, interfaces[0], device, min(batch, limit-1))
 		}
-		room := limit - len(n.PrivateIPs) - len(n.IPv4Prefixes)
-		if room <= 0 {
+		free := limit - len(n.PrivateIPs) - len(n.IPv4Prefixes)
+		if free <= 0 {
 			continue
 		}
 		out, err := client.AssignPrivateIpAddresses(ctx, &ec2.AssignPrivateIpAddressesInput{
-			NetworkInterfaceId: &n.ID, SecondaryPrivateIpAddressCount: aws.Int32(int32(min(batch, room))),
+			NetworkInterfaceId: &n.ID, SecondaryPrivateIpAddressCount: aws.Int32(int32(min(batch, free))),
 		})
 		if err != nil {
 			return nil, err

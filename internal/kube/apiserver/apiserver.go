@@ -147,7 +147,7 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 			if ok {
 				<-was.ended
 			}
-			recovery.Repeat(within, c.o.Log, c.o.What, func() { c.keepConnected(within, key, w.clusterID, work) })
+			recovery.Repeat(within, c.o.Log, c.o.What, func() { c.maintainConnection(within, key, w.clusterID, work) })
 			<-within.Done() // the cluster may be gone before its control plane is
 			mu.Lock()
 			defer mu.Unlock()
@@ -165,8 +165,8 @@ func (c *Connections[T]) Follow(ctx context.Context, work Work[T]) {
 	working.Wait()
 }
 
-// keepConnected stays connected to one cluster until ctx ends or the cluster is gone.
-func (c *Connections[T]) keepConnected(ctx context.Context, key, clusterID string, work Work[T]) {
+// maintainConnection stays connected to one cluster until ctx ends or the cluster is gone.
+func (c *Connections[T]) maintainConnection(ctx context.Context, key, clusterID string, work Work[T]) {
 	backoff := client.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
 	warned := false
 	defer c.clearFailure(key)

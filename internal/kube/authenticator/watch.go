@@ -26,8 +26,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// firstLook is the time that an authentication waits for the first read of aws-auth after a start of the daemon.
-const firstLook = 3 * time.Second
+// firstReadTimeout is the time that an authentication waits for the first read of aws-auth after a start of the daemon.
+const firstReadTimeout = 3 * time.Second
 
 // retry bounds the wait between attempts to reach an API server. It is short, so that a change
 // of aws-auth counts within two seconds even right after an API server came back.
@@ -40,7 +40,7 @@ type served struct {
 
 	mu      sync.Mutex
 	awsAuth *awsAuth      // the last known content
-	looked  chan struct{} // closed once awsAuth is known
+	loaded  chan struct{} // closed once awsAuth is known
 }
 
 // clusterState returns the state of a cluster, created at its first use.
@@ -49,7 +49,7 @@ func (a *Authenticator) clusterState(clusterID string) *served {
 	defer a.mu.Unlock()
 	s, ok := a.served[clusterID]
 	if !ok {
-		s = &served{log: newLogFile(a.logFile(clusterID), a.log), looked: make(chan struct{})}
+		s = &served{log: newLogFile(a.logFile(clusterID), a.log), loaded: make(chan struct{})}
 		a.served[clusterID] = s
 	}
 	return s
@@ -71,10 +71,10 @@ func (a *Authenticator) forgetCluster(clusterID string) {
 // awsAuth returns the content of a cluster's aws-auth as it was last seen.
 func (a *Authenticator) awsAuth(ctx context.Context, clusterID string) (*awsAuth, error) {
 	s := a.clusterState(clusterID)
-	timer := time.NewTimer(firstLook)
+	timer := time.NewTimer(firstReadTimeout)
 	defer timer.Stop()
 	select {
-	case <-s.looked:
+	case <-s.loaded:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-timer.C:
@@ -96,7 +96,7 @@ func (s *served) setAWSAuth(data map[string]string) {
 	s.awsAuth = parsed
 	s.mu.Unlock()
 	if first {
-		close(s.looked)
+		close(s.loaded)
 	}
 }
 

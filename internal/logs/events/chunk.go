@@ -95,7 +95,7 @@ func readChunk(first uint64, value []byte) (chunk, error) {
 	return k, c.err
 }
 
-// forEachRow yields the rows in the order of their Seq; at and size are places in the messages. It returns
+// forEachRow yields the rows in the order of their Seq; at and size are offset and length in the messages. It returns
 // the compressed messages.
 func (k *chunk) forEachRow(yield func(r row)) (messages []byte, err error) {
 	c := &cursor{b: k.rest}

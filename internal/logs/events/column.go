@@ -19,9 +19,9 @@ const (
 	columnShare     = 64       // this part of the messages, 1/columnShare
 )
 
-// notKept are the objects of audit events that hold what was sent and answered: too many paths, and
+// excludedPaths are the objects of audit events that hold what was sent and answered: too many paths, and
 // their values are rarely asked for.
-var notKept = map[string]bool{"requestObject": true, "responseObject": true}
+var excludedPaths = map[string]bool{"requestObject": true, "responseObject": true}
 
 // An extractor collects the columns of one block, message by message.
 //
@@ -31,14 +31,14 @@ var notKept = map[string]bool{"requestObject": true, "responseObject": true}
 // JSON but is not spoils the block. Spoiled paths are not offered, and the messages are read instead.
 type extractor struct {
 	scanner
-	row       int // of the message being read, from 0
-	root      *node
-	nodes     int
-	exhausted bool       // there were more than columnPaths paths
-	spare     [][]uint16 // codes of columns of earlier blocks
+	row           int // of the message being read, from 0
+	root          *node
+	nodes         int
+	exhausted     bool       // there were more than columnPaths paths
+	reusableCodes [][]uint16 // codes of columns of earlier blocks
 }
 
-// node is a place in the tree of all messages.
+// node is a path in the tree of all messages.
 type node struct {
 	name   string // the path, keys joined by dots
 	key    string // its last part
@@ -48,7 +48,7 @@ type node struct {
 
 	children []*node // in the order they were first seen
 	index    map[string]*node
-	at       int // its place among the children of its parent
+	at       int // its index among the children of its parent
 	next     int // the child that is expected next, because messages resemble each other
 
 	last      int  // row in which it was seen last, plus 1
@@ -72,7 +72,7 @@ func newExtractor() *extractor {
 
 // reset begins a new block. What columns returned for the one before is no longer valid.
 func (x *extractor) reset() {
-	spare := x.spare
+	spare := x.reusableCodes
 	var visit func(n *node)
 	visit = func(n *node) {
 		if cap(n.codes) > 0 {
@@ -85,7 +85,7 @@ func (x *extractor) reset() {
 	if x.root != nil {
 		visit(x.root)
 	}
-	*x = extractor{root: &node{index: map[string]*node{}}, spare: spare[:min(len(spare), 2*columnsPerBlock)]}
+	*x = extractor{root: &node{index: map[string]*node{}}, reusableCodes: spare[:min(len(spare), 2*columnsPerBlock)]}
 }
 
 // add reads the message of the next row.
@@ -125,8 +125,8 @@ func (x *extractor) scanValue(n *node) bool {
 			return false
 		}
 		if n != nil {
-			if n.codes == nil && len(x.spare) > 0 {
-				n.codes, x.spare = x.spare[len(x.spare)-1], x.spare[:len(x.spare)-1]
+			if n.codes == nil && len(x.reusableCodes) > 0 {
+				n.codes, x.reusableCodes = x.reusableCodes[len(x.reusableCodes)-1], x.reusableCodes[:len(x.reusableCodes)-1]
 			}
 			n.setValue(x.row, x.b[start:x.i])
 		}
@@ -136,7 +136,7 @@ func (x *extractor) scanValue(n *node) bool {
 			n.container = true
 		}
 		return x.skipValue()
-	case n.depth >= columnDepth || n.depth == 1 && notKept[n.key]:
+	case n.depth >= columnDepth || n.depth == 1 && excludedPaths[n.key]:
 		n.container, n.closed = true, true
 		return x.skipValue()
 	case c == '{':
@@ -330,8 +330,8 @@ func (n *node) setValue(row int, raw []byte) {
 	n.rows++
 }
 
-// keptColumn is a column on its way into a block.
-type keptColumn struct {
+// builtColumn is a column on its way into a block.
+type builtColumn struct {
 	path string
 	Column
 	rows int // that have a value
@@ -345,7 +345,7 @@ type opaquePath struct {
 
 // columns returns what was collected from messages of so many bytes: the columns in the order of their paths, and the
 // paths that occur beside them. When all is true, every other path is in no message.
-func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, all bool) {
+func (x *extractor) columns(bytes int) (kept []builtColumn, opaque []opaquePath, all bool) {
 	if x.root.closed {
 		return nil, nil, false
 	}
@@ -358,7 +358,7 @@ func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, 
 				for len(c.codes) < x.row {
 					c.codes = append(c.codes, NoValue)
 				}
-				kept = append(kept, keptColumn{c.name, Column{c.values, c.codes}, c.rows})
+				kept = append(kept, builtColumn{c.name, Column{c.values, c.codes}, c.rows})
 			}
 			if !c.closed {
 				visit(c)
@@ -367,13 +367,13 @@ func (x *extractor) columns(bytes int) (kept []keptColumn, opaque []opaquePath, 
 	}
 	visit(x.root)
 	if len(kept) > columnsPerBlock {
-		slices.SortStableFunc(kept, func(a, b keptColumn) int { return cmp.Compare(b.rows, a.rows) })
+		slices.SortStableFunc(kept, func(a, b builtColumn) int { return cmp.Compare(b.rows, a.rows) })
 		for _, k := range kept[columnsPerBlock:] {
 			opaque = append(opaque, opaquePath{path: k.path})
 		}
 		kept = kept[:columnsPerBlock]
 	}
-	slices.SortFunc(kept, func(a, b keptColumn) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(kept, func(a, b builtColumn) int { return strings.Compare(a.path, b.path) })
 	return kept, opaque, !x.exhausted
 }
 

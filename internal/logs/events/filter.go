@@ -20,28 +20,28 @@ func wordHash(w []byte) uint64 { return max(xxhash.Sum64(w), 1) }
 
 // wordSet collects the different words of a block, by their hashes.
 type wordSet struct {
-	places []uint64 // open addressing, a power of two; 0 is free
-	count  int
+	slots []uint64 // open addressing, a power of two; 0 is free
+	count int
 }
 
 func (s *wordSet) reset() {
-	if s.places == nil {
-		s.places = make([]uint64, 1<<15)
+	if s.slots == nil {
+		s.slots = make([]uint64, 1<<15)
 	}
-	clear(s.places)
+	clear(s.slots)
 	s.count = 0
 }
 
 func (s *wordSet) add(h uint64) {
-	mask := uint64(len(s.places) - 1)
+	mask := uint64(len(s.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
-		switch s.places[i] {
+		switch s.slots[i] {
 		case h:
 			return
 		case 0:
-			s.places[i] = h
+			s.slots[i] = h
 			s.count++
-			if s.count > len(s.places)/2 {
+			if s.count > len(s.slots)/2 {
 				s.grow()
 			}
 			return
@@ -50,8 +50,8 @@ func (s *wordSet) add(h uint64) {
 }
 
 func (s *wordSet) grow() {
-	old := s.places
-	s.places, s.count = make([]uint64, 2*len(old)), 0
+	old := s.slots
+	s.slots, s.count = make([]uint64, 2*len(old)), 0
 	for _, h := range old {
 		if h != 0 {
 			s.add(h)
@@ -94,7 +94,7 @@ func (s *wordSet) buildFilter() []byte {
 	if len(f) == 0 {
 		return f
 	}
-	for _, h := range s.places {
+	for _, h := range s.slots {
 		if h != 0 {
 			for i := range filterProbes {
 				at := probeIndex(h, i, len(f))
@@ -105,7 +105,7 @@ func (s *wordSet) buildFilter() []byte {
 	return f
 }
 
-// probeIndex returns the place of bit i of a word in a filter of so many bytes.
+// probeIndex returns the index of bit i of a word in a filter of so many bytes.
 func probeIndex(h uint64, i, bytes int) uint64 {
 	a, b := uint32(h), uint32(h>>32)|1
 	return uint64(a+uint32(i)*b) * uint64(bytes) * 8 >> 32

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// Position is the place of an event in the order in which events are read: by Timestamp, then by Seq.
+// Position is the position of an event in the order in which events are read: by Timestamp, then by Seq.
 type Position struct {
 	Timestamp int64
 	Seq       uint64

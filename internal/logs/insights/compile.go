@@ -58,7 +58,7 @@ func (c *planner) rowsAreEvents() bool { return !c.segment.hasColumns() }
 // beginSegment begins a new segment. The sink of the one before is complete.
 func (c *planner) beginSegment(sinkOf string) *segment {
 	before := c.segment
-	c.plan.places = append(c.plan.places, sinkOf)
+	c.plan.sinkCommands = append(c.plan.sinkCommands, sinkOf)
 	s := newSegment(before, before.env)
 	if before.sink == nil {
 		if before.limit == 0 {
@@ -276,7 +276,7 @@ func (c *planner) compileStats(at statement, e statsCommand, before []statement)
 	texts := make(map[string]int)
 	name := func(i item) {
 		if slices.Contains(names, i.columnName()) {
-			where := expressionPlace(i.of)
+			where := positioned(i.of)
 			if i.as != nil {
 				where = *i.as
 			}
@@ -386,12 +386,12 @@ func (c *planner) completePlan() {
 		c.plan.columns = append(c.plan.columns, col.name)
 		c.plan.puts = append(c.plan.puts, s.addOutput(col.of))
 	}
-	c.plan.places = append(c.plan.places, "the result")
+	c.plan.sinkCommands = append(c.plan.sinkCommands, "the result")
 	if c.options.References {
 		c.useReferences()
 	}
 	if first := c.plan.segments[0]; first.sink == nil && first.dedup == nil {
-		c.plan.shared = newTopSink(first, c.plan.budget, c.plan.places[0])
+		c.plan.shared = newTopSink(first, c.plan.budget, c.plan.sinkCommands[0])
 	}
 }
 

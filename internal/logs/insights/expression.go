@@ -96,12 +96,12 @@ type compiler struct {
 // an event.
 const maxRegexSteps = 10_000
 
-func (c *compiler) panicAt(at expressionPlace, format string, args ...any) {
+func (c *compiler) panicAt(at positioned, format string, args ...any) {
 	panic(failure(c.text, at.sourceSpan(), format, args...))
 }
 
-// expressionPlace is whatever has a place in the query.
-type expressionPlace interface{ sourceSpan() span }
+// positioned is a part of the query that has a source span.
+type positioned interface{ sourceSpan() span }
 
 // compileName compiles the name of a field or an alias.
 func (c *compiler) compileName(n nameExpression) code {
@@ -388,7 +388,7 @@ func (c *compiler) matcher(e likeExpression) func(v value.Value, done <-chan str
 	}
 }
 
-func (c *compiler) compileRegex(at expressionPlace, pattern string) *value.Regex {
+func (c *compiler) compileRegex(at positioned, pattern string) *value.Regex {
 	if r := c.regexes[pattern]; r != nil {
 		return r
 	}

@@ -29,7 +29,7 @@ type frame struct {
 	found   []value.Value // of parse
 	memos   []memo
 	env     value.Env
-	// sequence is the row's place among the rows of a later segment, or of an event's elements that unnest made rows of
+	// sequence is the row's position among the rows of a later segment, or of an event's elements that unnest made rows of
 	sequence int
 	elements int // that unnest has taken from lists of the row
 	texts    account
@@ -122,7 +122,7 @@ func (f *frame) setVariable(i int, v value.Value) {
 // clearVariables drops the variables from i on: what they are computed from has changed.
 func (f *frame) clearVariables(i int) { clear(f.has[len(f.fields)+i:]) }
 
-// keptRow is a row that a segment hands to the next one.
-type keptRow []value.Value
+// passedRow is a row that a segment hands to the next one.
+type passedRow []value.Value
 
-func (r keptRow) Value(i int) value.Value { return r[i] }
+func (r passedRow) Value(i int) value.Value { return r[i] }

@@ -261,7 +261,7 @@ func (l *lexer) scanRegex(start int) (token, *SyntaxError) {
 	return token{}, l.syntaxErrorAt(span{start, len(l.text)}, "the regular expression has no closing /")
 }
 
-// syntaxErrorAt makes the error for a place in the query. The message is completed with the place, as AWS writes it.
+// syntaxErrorAt returns the error for a span of the query. The message ends with the position, as AWS writes it.
 func (l *lexer) syntaxErrorAt(where span, format string, args ...any) *SyntaxError {
 	return failure(l.text, where, format, args...)
 }
@@ -282,6 +282,6 @@ func failure(text string, where span, format string, args ...any) *SyntaxError {
 	return e
 }
 
-// hintMark parts what is wrong from what would be right in the formats given to fail: the place is said between the
+// hintMark parts what is wrong from what would be right in the formats given to fail: the position is written between the
 // two.
 const hintMark = "\x00"

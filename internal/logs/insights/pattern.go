@@ -65,8 +65,8 @@ func (s *patternState) merge(other state) error {
 	return nil
 }
 
-func (s *patternState) rows() ([]keptRow, error) {
-	var rows []keptRow
+func (s *patternState) rows() ([]passedRow, error) {
+	var rows []passedRow
 	if s.sink.windows == nil {
 		for _, r := range s.patterns.Results() {
 			rows = append(rows, r)
@@ -79,7 +79,7 @@ func (s *patternState) rows() ([]keptRow, error) {
 		total += p.Count
 	}
 	for _, p := range patterns {
-		rows = append(rows, keptRow{
+		rows = append(rows, passedRow{
 			value.String(p.Text), value.Div(value.Int(p.Count), value.Int(max(total, 1))), value.Int(p.Count),
 			value.String(p.Severity),
 			value.Int(p.Count - p.Earlier), value.String(difference(p.Earlier, p.Count)),
@@ -89,7 +89,7 @@ func (s *patternState) rows() ([]keptRow, error) {
 }
 
 // chargeRows takes memory for rows, of which there are not more than patterns.
-func (s *patternState) chargeRows(rows []keptRow) error {
+func (s *patternState) chargeRows(rows []passedRow) error {
 	bytes := 0
 	for _, row := range rows {
 		bytes += 24

@@ -23,16 +23,16 @@ type Window struct{ Start, End int64 }
 
 // Plan is a query ready to run, once. It is safe for concurrent use.
 type Plan struct {
-	segments   []*segment
-	places     []string // of segments: the command that says what the sink holds, for errors
-	where      *Condition
-	windows    []Window
-	columns    []string
-	puts       []int // of columns: index in what the last segment puts out
-	reference  int   // field; -1: none
-	references []int // columns
-	budget     *budget
-	shared     *top // the sink of the first segment, if the workers share it
+	segments     []*segment
+	sinkCommands []string // of segments: the command that says what the sink holds, for errors
+	where        *Condition
+	windows      []Window
+	columns      []string
+	puts         []int // of columns: index in what the last segment puts out
+	reference    int   // field; -1: none
+	references   []int // columns
+	budget       *budget
+	shared       *top // the sink of the first segment, if the workers share it
 }
 
 // Fields names what the plan reads from events; Event.Value's argument is an index of it. Names are as in the language:
@@ -91,12 +91,12 @@ func (p *Plan) NewWorker() *Worker {
 func (p *Plan) newState(segment int) state {
 	s := p.segments[segment]
 	if s.sink != nil {
-		return s.sink.newState(s, p.budget, p.places[segment])
+		return s.sink.newState(s, p.budget, p.sinkCommands[segment])
 	}
 	if segment == 0 && p.shared != nil {
 		return p.shared.newTopState()
 	}
-	return newTopSink(s, p.budget, p.places[segment]).newTopState()
+	return newTopSink(s, p.budget, p.sinkCommands[segment]).newTopState()
 }
 
 // Push takes one event in one of the plan's windows. It fails when the query takes too much of something (of memory:
@@ -153,7 +153,7 @@ func (p *Plan) Finish(workers []*Worker) (*Result, error) {
 }
 
 // finishSegments runs the later segments.
-func (p *Plan) finishSegments(r *Result, rows []keptRow) (*Result, error) {
+func (p *Plan) finishSegments(r *Result, rows []passedRow) (*Result, error) {
 	for i, s := range p.segments[1:] {
 		f, st := s.newFrame(), p.newState(i+1)
 		defer st.release()
@@ -226,7 +226,7 @@ func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
 		r, err := p.finishTop(r, all)
 		return r, err == nil
 	}
-	all = newTopSink(s, p.budget, p.places[0])
+	all = newTopSink(s, p.budget, p.sinkCommands[0])
 	defer all.release()
 	for _, w := range workers {
 		for _, row := range w.state.(*topState).heap.rows {

@@ -51,7 +51,7 @@ func (c *compiler) aggregate(e callExpression, a *value.Aggregate) code {
 	}
 	if a.Check != nil {
 		if err := a.Check(use.consts); err != nil {
-			at := expressionPlace(e)
+			at := positioned(e)
 			if len(a.Constants) > 0 && a.Constants[0] < len(e.args) {
 				at = e.args[a.Constants[0]]
 			}
@@ -218,17 +218,17 @@ func (s *statsState) merge(other state) error {
 }
 
 // rows are in the order of by: periods newest first, other values ascending.
-func (s *statsState) rows() ([]keptRow, error) {
+func (s *statsState) rows() ([]passedRow, error) {
 	f := s.segment.newFrame()
 	f.results = make([]value.Value, len(s.sink.aggregates))
-	rows := make([]keptRow, 0, len(s.groups))
+	rows := make([]passedRow, 0, len(s.groups))
 	defer f.texts.release()
 	for _, g := range s.groups {
 		f.discharge(0, 0)
 		if err := s.account.reserve(24 + len(g.by)*(value.Value{}).Bytes()); err != nil {
 			return nil, err
 		}
-		row := append(make(keptRow, 0, len(g.by)+len(s.sink.items)), g.by...)
+		row := append(make(passedRow, 0, len(g.by)+len(s.sink.items)), g.by...)
 		for i, a := range g.accumulators {
 			f.results[i] = a.Result()
 			f.charge(f.results[i].Bytes())
@@ -245,7 +245,7 @@ func (s *statsState) rows() ([]keptRow, error) {
 		}
 		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b keptRow) int {
+	slices.SortFunc(rows, func(a, b passedRow) int {
 		for i := range s.sink.by {
 			if c := compareKeys(a[i], b[i], a[i].Kind() == value.TimeKind && b[i].Kind() == value.TimeKind); c != 0 {
 				return c

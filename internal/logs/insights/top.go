@@ -22,7 +22,7 @@ type state interface {
 	// merge takes over what another state of the same sink holds; the other must not be used afterwards.
 	merge(other state) error
 	// rows returns the input of the next segment, in order.
-	rows() ([]keptRow, error)
+	rows() ([]passedRow, error)
 	release()
 }
 
@@ -49,7 +49,7 @@ type topRow struct {
 	time     float64
 	ptr      string
 	sequence int // of the row in a later segment, of an element of unnest in an event
-	values   keptRow
+	values   passedRow
 	key      string // dedup; empty: none
 	bytes    int
 	at       int // index in the heap
@@ -128,7 +128,7 @@ func (t *topState) add(f *frame) error {
 	}
 	row := &topRow{
 		keys: make([]value.Value, len(s.order)), time: c.time, ptr: strings.Clone(load()), sequence: c.sequence,
-		values: make(keptRow, len(s.puts)), key: string(t.key),
+		values: make(passedRow, len(s.puts)), key: string(t.key),
 	}
 	row.bytes = 192 + len(row.ptr) + 2*len(row.key) // a topRow and its places in the heap, by key and in the result
 	keep := func(v value.Value, of code) value.Value {
@@ -220,10 +220,10 @@ func (t *topState) merge(other state) error {
 	return nil
 }
 
-func (t *top) rows() ([]keptRow, error) { //nolint:unparam // other states have errors
+func (t *top) rows() ([]passedRow, error) { //nolint:unparam // other states have errors
 	sorted := slices.Clone(t.heap.rows)
 	slices.SortFunc(sorted, func(a, b *topRow) int { return t.heap.compare(a, b, nil) })
-	rows := make([]keptRow, len(sorted))
+	rows := make([]passedRow, len(sorted))
 	for i, r := range sorted {
 		rows[i] = r.values
 	}

@@ -9,7 +9,7 @@ import (
 // The syntax tree. Every node prints itself (String) so that parsing what it prints gives an equal node; spans are of
 // the query's text and don't count.
 
-// statement is a command at its place in the query.
+// statement is a command with its span in the query.
 type statement struct {
 	span
 	command command
@@ -217,7 +217,7 @@ func operatorLevel(operator string) int {
 	return comparisonLevel
 }
 
-// printWithin prints an expression for a place where the grammar has the rule of the level least, in parentheses only
+// printWithin prints an expression for a position where the grammar has the rule of the level least, in parentheses only
 // where they are needed.
 func printWithin(e expression, least int) string {
 	text, own := "", operandLevel

@@ -140,7 +140,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *ec2.CreateFleetInput) (*e
 		return nil, err
 	}
 	if !fleet.Done {
-		f := &filling{s: s, in: sc, request: in, fleet: &fleet}
+		f := &filling{s: s, sc: sc, request: in, fleet: &fleet}
 		if err := f.launchCapacity(pools); err != nil {
 			return nil, err
 		}
@@ -260,7 +260,7 @@ func (s *Service) readFleet(sc resource.Scope, q *ec2.CreateFleetInput) (record.
 // filling is the launching of a fleet's instances.
 type filling struct {
 	s       *Service
-	in      resource.Scope
+	sc      resource.Scope
 	request *ec2.CreateFleetInput
 	fleet   *record.Fleet
 }
@@ -305,7 +305,7 @@ func (f *filling) launchCapacity(pools []pool) error {
 		}
 	}
 	f.fleet.Done = true
-	return f.s.CommitPlan(f.in, nil, func(c *resource.Change) error {
+	return f.s.CommitPlan(f.sc, nil, func(c *resource.Change) error {
 		return f.s.Fleets.UpdateRecord(c, f.fleet.ID, func(r *record.Fleet) error {
 			r.Done, r.Launched, r.Errors = true, f.fleet.Launched, f.fleet.Errors
 			return nil
@@ -363,9 +363,9 @@ func (f *filling) launchFrom(p pool, lifecycle types.InstanceLifecycle, n, round
 	request, err := p.runInstancesInput(f.request, lifecycle, int32(min(n, 1000)), token)
 	if err == nil {
 		var l *instance.Launch
-		if l, err = f.s.instances.ReadLaunch(f.in, request, true); err == nil {
+		if l, err = f.s.instances.ReadLaunch(f.sc, request, true); err == nil {
 			l.Fleet = f.fleet.ID
-			launched, err = f.s.instances.LaunchInstances(f.in, l)
+			launched, err = f.s.instances.LaunchInstances(f.sc, l)
 		}
 	}
 	if len(launched) == 0 {
@@ -401,7 +401,7 @@ func (f *filling) recordFailure(p pool, lifecycle types.InstanceLifecycle, err e
 	case errors.As(err, &denied):
 		e.ErrorCode = aws.String("UnauthorizedOperation")
 		e.ErrorMessage = aws.String(fmt.Sprintf("You are not authorized to perform this operation. User: %s is %v",
-			f.in.Caller.ARN, denied))
+			f.sc.Caller.ARN, denied))
 	default:
 		return err
 	}
@@ -419,11 +419,11 @@ const maxMessage = 512
 // takeDown terminates what was launched from some launch on, because it is less than the least that was wanted.
 func (f *filling) takeDown(from int) error {
 	for _, l := range f.fleet.Launched[from:] {
-		rows, err := f.s.Instances.ListByID(f.in, l.InstanceIDs)
+		rows, err := f.s.Instances.ListByID(f.sc, l.InstanceIDs)
 		if err != nil {
 			return err
 		}
-		if err := f.s.instances.TerminateLaunched(f.in, rows); err != nil {
+		if err := f.s.instances.TerminateLaunched(f.sc, rows); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// pool is one place that a fleet can launch from: a launch template with an override, one instance type and at most one
+// pool is one capacity pool that a fleet can launch from: a launch template with an override, one instance type and at most one
 // subnet.
 type pool struct {
 	index    int // among all pools of the request
@@ -52,7 +52,7 @@ func (p pool) isSourceOf(l record.FleetLaunch) bool {
 		(p.subnet == "" || l.SubnetID == p.subnet)
 }
 
-// resolvePools returns all places that a fleet can launch from, in the order of the request.
+// resolvePools returns all capacity pools of a fleet, in the order of the request.
 func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]pool, error) {
 	var all []pool
 	size := 0

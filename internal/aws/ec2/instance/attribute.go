@@ -46,11 +46,11 @@ func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *ec2.Describ
 	if err != nil {
 		return nil, err
 	}
-	around, err := s.surroundings(sc, []record.Instance{r})
+	related, err := s.loadRelated(sc, []record.Instance{r})
 	if err != nil {
 		return nil, err
 	}
-	v := s.viewInstance(sc, r, around)
+	v := s.viewInstance(sc, r, related)
 	out := &ec2.DescribeInstanceAttributeOutput{InstanceId: in.InstanceId}
 	switch in.Attribute {
 	case types.InstanceAttributeNameInstanceType:

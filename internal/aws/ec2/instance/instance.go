@@ -23,59 +23,59 @@ func (s *Service) newInstanceView() resource.View[record.Instance, types.Instanc
 	return resource.View[record.Instance, types.Instance]{
 		Kind: s.Instances,
 		Show: func(sc resource.Scope, r record.Instance) types.Instance {
-			return s.viewInstance(sc, r, resource.MustRead(s.surroundings(sc, []record.Instance{r})))
+			return s.viewInstance(sc, r, resource.MustRead(s.loadRelated(sc, []record.Instance{r})))
 		},
 		Tagged:  func(x types.Instance) []types.Tag { return x.Tags },
 		Filters: instanceFilters,
 	}
 }
 
-// surroundings are the rows that instances are shown with, read once for all of them.
-type surroundings struct {
+// relatedRecords has the records beside those of instances that describe them, loaded once for all of them.
+type relatedRecords struct {
 	interfaces map[string][]record.NetworkInterface // by instance, in the order of their device indexes
 	elastic    map[string]map[string]record.Address // by interface and private address
 	// instances that this request has launched: their machines are pending, however fast they are
 	launched []string
 }
 
-func (s *Service) surroundings(sc resource.Scope, instances []record.Instance) (surroundings, error) {
-	around := surroundings{
+func (s *Service) loadRelated(sc resource.Scope, instances []record.Instance) (relatedRecords, error) {
+	related := relatedRecords{
 		interfaces: make(map[string][]record.NetworkInterface, len(instances)),
 		elastic:    map[string]map[string]record.Address{},
 	}
 	for _, r := range instances {
-		around.interfaces[r.ID] = nil
+		related.interfaces[r.ID] = nil
 	}
 	rows, err := s.NetworkInterfaces.Table.List(sc, sc.KeyPrefix())
 	if err != nil {
-		return around, err
+		return related, err
 	}
 	for _, row := range rows {
 		if a := row.Value.Attachment; a != nil && a.InstanceID != "" {
-			if list, wanted := around.interfaces[a.InstanceID]; wanted {
-				around.interfaces[a.InstanceID] = append(list, row.Value)
+			if list, wanted := related.interfaces[a.InstanceID]; wanted {
+				related.interfaces[a.InstanceID] = append(list, row.Value)
 			}
 		}
 	}
-	for id, list := range around.interfaces {
+	for id, list := range related.interfaces {
 		slices.SortFunc(list, func(a, b record.NetworkInterface) int {
 			return cmp.Compare(a.Attachment.DeviceIndex, b.Attachment.DeviceIndex)
 		})
-		around.interfaces[id] = list
+		related.interfaces[id] = list
 	}
 	addresses, err := s.Addresses.Table.List(sc, sc.KeyPrefix())
 	if err != nil {
-		return around, err
+		return related, err
 	}
 	for _, row := range addresses {
 		if a := row.Value; a.NetworkInterfaceID != "" {
-			if around.elastic[a.NetworkInterfaceID] == nil {
-				around.elastic[a.NetworkInterfaceID] = map[string]record.Address{}
+			if related.elastic[a.NetworkInterfaceID] == nil {
+				related.elastic[a.NetworkInterfaceID] = map[string]record.Address{}
 			}
-			around.elastic[a.NetworkInterfaceID][a.PrivateIPAddress] = a
+			related.elastic[a.NetworkInterfaceID][a.PrivateIPAddress] = a
 		}
 	}
-	return around, nil
+	return related, nil
 }
 
 // stateCodes are the numbers of the states.
@@ -102,9 +102,9 @@ func hostname(r record.Instance, ip string) string {
 }
 
 // viewInstance returns an instance as DescribeInstances shows it.
-func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surroundings) types.Instance {
+func (s *Service) viewInstance(sc resource.Scope, r record.Instance, related relatedRecords) types.Instance {
 	machine := s.Machine(sc, r)
-	if slices.Contains(around.launched, r.ID) {
+	if slices.Contains(related.launched, r.ID) {
 		machine = record.Machine{}
 	}
 	state := record.InstanceState(r, machine)
@@ -124,7 +124,7 @@ func (s *Service) viewInstance(sc resource.Scope, r record.Instance, around surr
 			},
 		})
 	}
-	s.addInterfaces(sc, &v, r, around)
+	s.addInterfaces(sc, &v, r, related)
 	return v
 }
 
@@ -222,10 +222,10 @@ func setStateReason(v *types.Instance, r record.Instance, machine record.Machine
 }
 
 // addInterfaces adds the network interfaces of an instance, and the properties that it has from its primary one.
-func (s *Service) addInterfaces(sc resource.Scope, v *types.Instance, r record.Instance, around surroundings) {
+func (s *Service) addInterfaces(sc resource.Scope, v *types.Instance, r record.Instance, related relatedRecords) {
 	vpc := resource.MustRead(s.VPCs.Table.Get(sc, sc.Key(r.VPCID))).Value
-	for i, ni := range around.interfaces[r.ID] {
-		shown := s.viewInstanceInterface(sc, ni, vpc, around.elastic[ni.ID])
+	for i, ni := range related.interfaces[r.ID] {
+		shown := s.viewInstanceInterface(sc, ni, vpc, related.elastic[ni.ID])
 		v.NetworkInterfaces = append(v.NetworkInterfaces, shown)
 		if i > 0 || ni.Attachment.DeviceIndex != 0 {
 			continue
@@ -335,14 +335,14 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 		return nil, err
 	}
 	byID := make(map[string]record.Instance, len(rows))
-	around, err := s.surroundings(sc, rows)
+	related, err := s.loadRelated(sc, rows)
 	if err != nil {
 		return nil, err
 	}
 	items := make([]resource.Item[types.Instance], len(rows))
 	for i, r := range rows {
 		byID[r.ID] = r
-		items[i] = resource.Item[types.Instance]{ID: r.ID, View: s.viewInstance(sc, r, around)}
+		items[i] = resource.Item[types.Instance]{ID: r.ID, View: s.viewInstance(sc, r, related)}
 	}
 	filters, special := instanceFilters, reservationFilters(byID)
 	found, next, err := resource.DescribeItems(

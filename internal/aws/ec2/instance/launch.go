@@ -71,66 +71,66 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 	if len(launched) > 0 {
 		out.ReservationId, out.RequesterId = aws.String(launched[0].ReservationID), resource.OrNil(launched[0].RequesterID)
 	}
-	around, err := s.surroundings(sc, launched)
-	around.launched = l.launched
+	related, err := s.loadRelated(sc, launched)
+	related.launched = l.launched
 	for _, r := range launched {
-		out.Instances = append(out.Instances, s.viewInstance(sc, r, around))
+		out.Instances = append(out.Instances, s.viewInstance(sc, r, related))
 	}
 	return out, err
 }
 
-// LaunchInstances carries a launch out, if the caller may do all that it does: as many instances as there is room for,
-// up to the most that are wanted, or none when there is not room for the least. Under a client token that has been
-// seen, it is what was launched then.
+// LaunchInstances authorizes a launch and launches as many instances as the quotas and subnets allow, up to MaxCount,
+// or none if they do not allow MinCount. For a client token that has been used before it returns the instances that
+// were launched then.
 func (s *Service) LaunchInstances(sc resource.Scope, l *Launch) ([]record.Instance, error) {
-	if err := s.mayLaunch(sc, l); err != nil {
+	if err := s.authorizeLaunch(sc, l); err != nil {
 		return nil, err
 	}
 	var reservation string
 	var launched []record.Instance
 	for {
-		var now string
-		var there, fresh []record.Instance
+		var id string
+		var existing, added []record.Instance
 		done := false
 		err := s.CommitPlan(sc, l.request.DryRun, func(c *resource.Change) (err error) {
-			now, fresh, done = cmp.Or(reservation, resource.NewID(reservationNames.Prefix)), nil, false
-			if there, now, err = reserve(c, l, now, reservation != ""); err != nil {
+			id, added, done = cmp.Or(reservation, resource.NewID(reservationNames.Prefix)), nil, false
+			if existing, id, err = reserve(c, l, id, reservation != ""); err != nil {
 				return err
 			}
-			if len(there) >= l.most || reservation == "" && len(there) >= l.least {
+			if len(existing) >= l.most || reservation == "" && len(existing) >= l.least {
 				done = true
 				return nil
 			}
-			fresh, err = launchSome(c, l, now, len(there), min(l.most-len(there), launchesPerChange))
+			added, err = addLaunches(c, l, id, len(existing), min(l.most-len(existing), launchesPerChange))
 			return err
 		})
 		switch {
 		case err == nil:
-			reservation, launched = now, append(there, fresh...)
-			for _, r := range fresh {
+			reservation, launched = id, append(existing, added...)
+			for _, r := range added {
 				l.launched = append(l.launched, r.ID)
 			}
-			if done || len(launched) >= l.most || len(fresh) == 0 {
+			if done || len(launched) >= l.most || len(added) == 0 {
 				return launched, nil
 			}
 		case len(launched) >= l.least && len(launched) > 0:
-			return launched, nil // all that there was room for
+			return launched, nil // all that the quotas and subnets allow
 		default:
 			return nil, errors.Join(err, s.TerminateLaunched(sc, launched))
 		}
 	}
 }
 
-// reserve returns the reservation of a launch and the instances that are in it already: those of an earlier attempt
-// with the same client token, or, when the launch goes on, of its earlier changes.
+// reserve returns the reservation of a launch and the instances that are in it already: those of an earlier request
+// with the same client token, or, when the launch continues, those of its earlier transactions.
 func reserve(
 	c *resource.Change,
 	l *Launch,
 	id string,
-	goesOn bool,
-) (there []record.Instance, reservation string, err error) {
+	continues bool,
+) (existing []record.Instance, reservation string, err error) {
 	token := aws.ToString(l.request.ClientToken)
-	if !goesOn {
+	if !continues {
 		prior, err := c.CheckClientToken(&token, reservationNames, id, l.asked)
 		if err != nil {
 			return nil, "", err
@@ -140,19 +140,19 @@ func reserve(
 		}
 		id = prior
 	}
-	there, err = c.Instances.List(c.Scope, func(r record.Instance) bool { return r.ReservationID == id })
-	slices.SortFunc(there, func(a, b record.Instance) int { return cmp.Compare(a.LaunchIndex, b.LaunchIndex) })
+	existing, err = c.Instances.List(c.Scope, func(r record.Instance) bool { return r.ReservationID == id })
+	slices.SortFunc(existing, func(a, b record.Instance) int { return cmp.Compare(a.LaunchIndex, b.LaunchIndex) })
 	if err == nil && token != "" {
 		// Two attempts at the same time must not both launch what is missing.
 		row, err := c.ClientTokens.Get(c, record.EC2ClientTokenKey(c.Account, c.Region, reservationNames.Prefix, token))
 		if err != nil {
 			return nil, "", err
 		}
-		if len(there) < l.least {
+		if len(existing) < l.least {
 			c.Add("token/"+id, func() store.Op { return c.ClientTokens.UpdateOp(row) })
 		}
 	}
-	return there, id, err
+	return existing, id, err
 }
 
 // TerminateLaunched terminates what an unsuccessful launch has launched.
@@ -177,24 +177,25 @@ func (s *Service) TerminateLaunched(sc resource.Scope, launched []record.Instanc
 	return nil
 }
 
-// launchSome adds up to n instances of a launch to the change, of which some are there.
-func launchSome(c *resource.Change, l *Launch, reservation string, there, n int) ([]record.Instance, error) {
+// addLaunches adds up to n instances of a launch to the change. existing is the number of instances that the launch
+// has.
+func addLaunches(c *resource.Change, l *Launch, reservation string, existing, n int) ([]record.Instance, error) {
 	all, err := c.Instances.Table.List(c, c.KeyPrefix())
 	if err != nil {
 		return nil, err
 	}
-	if len(all)+max(l.least-there, 1) > maxInstances {
+	if len(all)+max(l.least-existing, 1) > maxInstances {
 		return nil, wire.Errorf("InstanceLimitExceeded",
 			"You have requested more instances (%d) than your current instance limit of %d allows for the specified "+
 				"instance type. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment "+
-				"to this limit.", len(all)+l.least-there, maxInstances)
+				"to this limit.", len(all)+l.least-existing, maxInstances)
 	}
 	interfaces, err := resolveInterfaces(c, l)
 	if err != nil {
 		return nil, err
 	}
-	// There must be room for the least that is wanted, of which this is perhaps a part only.
-	room := maxInstances - len(all)
+	// All of the missing MinCount must be possible, even if this transaction adds only some of it.
+	possible := maxInstances - len(all)
 	for _, p := range interfaces {
 		need := 0
 		for _, other := range interfaces {
@@ -203,10 +204,10 @@ func launchSome(c *resource.Change, l *Launch, reservation string, there, n int)
 			}
 		}
 		if p.existing == "" && need > 0 {
-			room = min(room, networkinterface.FreeAddresses(c.Records, c.Scope, p.subnet)/need)
+			possible = min(possible, networkinterface.FreeAddresses(c.Records, c.Scope, p.subnet)/need)
 		}
 	}
-	if n = min(n, room); n < 1 || room < l.least-there {
+	if n = min(n, possible); n < 1 || possible < l.least-existing {
 		return nil, insufficientAddresses()
 	}
 	perInstance := 0
@@ -220,7 +221,7 @@ func launchSome(c *resource.Change, l *Launch, reservation string, there, n int)
 	}
 	rows := make([]record.Instance, n)
 	for i := range rows {
-		if rows[i], err = launchOne(c, l, interfaces, reservation, int32(there+i)); err != nil {
+		if rows[i], err = addLaunch(c, l, interfaces, reservation, int32(existing+i)); err != nil {
 			return nil, err
 		}
 	}
@@ -232,8 +233,8 @@ func insufficientAddresses() error {
 		"The specified subnet does not have enough free addresses to satisfy the request.")
 }
 
-// launchOne adds one instance with its network interfaces and volumes to the change.
-func launchOne(
+// addLaunch adds one instance with its network interfaces and volumes to the change.
+func addLaunch(
 	c *resource.Change,
 	l *Launch,
 	interfaces []launchInterface,

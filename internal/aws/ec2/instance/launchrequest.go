@@ -42,9 +42,9 @@ type Launch struct {
 	Fleet        string                   // ID of the EC2 Fleet that launches, if one does
 }
 
-// ReadLaunch reads a request. With place, a subnet beside the network interfaces of a launch template goes into its
-// primary one, which AWS does for Auto Scaling and EC2 Fleet, and refuses everybody else.
-func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, place bool) (*Launch, error) {
+// ReadLaunch reads a request. With mergeSubnet, a subnet beside the network interfaces of a launch template goes into
+// its primary one, which AWS does for Auto Scaling and EC2 Fleet, and refuses everybody else.
+func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, mergeSubnet bool) (*Launch, error) {
 	l := &Launch{asked: asked, request: *asked}
 	if asked.LaunchTemplate != nil {
 		_, version, err := launchtemplate.Requested(s.Records, sc, asked.LaunchTemplate.LaunchTemplateId,
@@ -70,7 +70,7 @@ func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, pl
 			return nil, err
 		}
 	}
-	return l, readInterfaces(l, place)
+	return l, readInterfaces(l, mergeSubnet)
 }
 
 // mergeTemplate fills what a request leaves open from a launch template. Network interfaces are the same by device
@@ -417,7 +417,7 @@ func checkInterfaces(in *ec2.RunInstancesInput) error {
 }
 
 // readInterfaces makes one list of the interfaces, whether a request names them or only a subnet.
-func readInterfaces(l *Launch, place bool) error {
+func readInterfaces(l *Launch, mergeSubnet bool) error {
 	in := &l.request
 	if err := checkInterfaces(in); err != nil {
 		return err
@@ -448,7 +448,7 @@ func readInterfaces(l *Launch, place bool) error {
 		there bool
 		what  string
 	}{
-		{aws.ToString(in.SubnetId) != "" && !place, "subnet ID"},
+		{aws.ToString(in.SubnetId) != "" && !mergeSubnet, "subnet ID"},
 		{len(in.SecurityGroupIds)+len(in.SecurityGroups) > 0, "security groups"},
 		{aws.ToString(in.PrivateIpAddress) != "", "private IP address"},
 		{in.Ipv6AddressCount != nil || len(in.Ipv6Addresses) > 0, "IPv6 addresses"},

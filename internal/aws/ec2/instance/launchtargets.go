@@ -18,19 +18,19 @@ import (
 //
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html#amazonec2-actions-as-permissions
 func (s *Service) launchTargets(sc resource.Scope, action, createAction string, request *ec2.RunInstancesInput,
-	place bool) []wire.Target {
-	l, err := s.ReadLaunch(sc, request, place)
+	mergeSubnet bool) []wire.Target {
+	l, err := s.ReadLaunch(sc, request, mergeSubnet)
 	if err != nil {
 		return []wire.Target{{Action: action, Resource: sc.ARN(types.ResourceTypeInstance, "*"),
 			Conditions: map[string][]string{
 				"ec2:Region": {sc.Region}, "ec2:InstanceType": {string(request.InstanceType)},
 			}}}
 	}
-	return s.targetsOf(sc, action, createAction, l)
+	return s.targetsOfLaunch(sc, action, createAction, l)
 }
 
-func (s *Service) targetsOf(sc resource.Scope, action, createAction string, l *Launch) []wire.Target {
-	a := launchAuthorization{s: s, in: sc, action: action, created: createAction, l: l,
+func (s *Service) targetsOfLaunch(sc resource.Scope, action, createAction string, l *Launch) []wire.Target {
+	a := launchAuthorization{s: s, sc: sc, action: action, created: createAction, l: l,
 		shared: map[string][]string{"ec2:Region": {sc.Region}}}
 	if l.template.TemplateID != "" {
 		a.shared["ec2:LaunchTemplate"] = []string{sc.ARN(types.ResourceTypeLaunchTemplate, l.template.TemplateID)}
@@ -68,7 +68,7 @@ func (s *Service) targetsOf(sc resource.Scope, action, createAction string, l *L
 // launchAuthorization collects the targets of a launch.
 type launchAuthorization struct {
 	s               *Service
-	in              resource.Scope
+	sc              resource.Scope
 	action, created string
 	l               *Launch
 	shared          map[string][]string
@@ -85,26 +85,26 @@ func (a *launchAuthorization) add(t wire.Target, fromTemplate bool) {
 }
 
 func (a *launchAuthorization) existing(resourceType types.ResourceType, id string, fromTemplate bool) {
-	a.add(a.s.ResourceTarget(a.in, a.action, resourceType, id), fromTemplate)
+	a.add(a.s.ResourceTarget(a.sc, a.action, resourceType, id), fromTemplate)
 }
 
 // addCreated adds what the launch makes of a type, and its tagging.
 func (a *launchAuthorization) addCreated(resourceType types.ResourceType, conditions map[string][]string) {
-	t := wire.Target{Action: a.action, Resource: a.in.ARN(resourceType, "*"), Conditions: map[string][]string{}}
+	t := wire.Target{Action: a.action, Resource: a.sc.ARN(resourceType, "*"), Conditions: map[string][]string{}}
 	maps.Copy(t.Conditions, conditions)
 	tags := a.l.tags[resourceType]
 	resource.AddRequestTags(t.Conditions, tags)
 	a.add(t, false)
 	if len(tags) > 0 {
 		tagging := wire.Target{Action: "ec2:CreateTags", Resource: t.Resource,
-			Conditions: map[string][]string{"ec2:Region": {a.in.Region}, "ec2:CreateAction": {a.created}}}
+			Conditions: map[string][]string{"ec2:Region": {a.sc.Region}, "ec2:CreateAction": {a.created}}}
 		resource.AddRequestTags(tagging.Conditions, tags)
 		a.targets = append(a.targets, tagging)
 	}
 }
 
 func (a *launchAuthorization) addImage(fromTemplate bool) {
-	a.add(imageTarget(a.in, a.action, a.l.image), fromTemplate)
+	a.add(imageTarget(a.sc, a.action, a.l.image), fromTemplate)
 }
 
 func imageTarget(sc resource.Scope, action string, i ami.Image) wire.Target {
@@ -116,7 +116,7 @@ func imageTarget(sc resource.Scope, action string, i ami.Image) wire.Target {
 }
 
 func (a *launchAuthorization) network(fromTemplate bool) {
-	plan := resource.NewChange(a.s.Records, a.in) // which is never committed
+	plan := resource.NewChange(a.s.Records, a.sc) // which is never committed
 	for _, spec := range a.l.interfaces {
 		if spec.NetworkInterfaceId != nil {
 			a.existing(types.ResourceTypeNetworkInterface, *spec.NetworkInterfaceId, fromTemplate)
@@ -129,7 +129,7 @@ func (a *launchAuthorization) network(fromTemplate bool) {
 		a.existing(types.ResourceTypeSubnet, subnet.ID, fromTemplate)
 		groups := spec.Groups
 		for _, name := range a.l.groupNames {
-			if group, err := a.s.SecurityGroupNamed(a.in, subnet.VPCID, name); err == nil {
+			if group, err := a.s.SecurityGroupNamed(a.sc, subnet.VPCID, name); err == nil {
 				groups = append(groups, group.ID)
 			}
 		}
@@ -137,8 +137,8 @@ func (a *launchAuthorization) network(fromTemplate bool) {
 			a.existing(types.ResourceTypeSecurityGroup, id, fromTemplate)
 		}
 		conditions := map[string][]string{
-			"ec2:Subnet":           {a.in.ARN(types.ResourceTypeSubnet, subnet.ID)},
-			"ec2:Vpc":              {a.in.ARN(types.ResourceTypeVpc, subnet.VPCID)},
+			"ec2:Subnet":           {a.sc.ARN(types.ResourceTypeSubnet, subnet.ID)},
+			"ec2:Vpc":              {a.sc.ARN(types.ResourceTypeVpc, subnet.VPCID)},
 			"ec2:AvailabilityZone": {subnet.AvailabilityZone},
 		}
 		public := subnet.MapPublicIPOnLaunch
@@ -154,7 +154,7 @@ func (a *launchAuthorization) network(fromTemplate bool) {
 }
 
 func (a *launchAuthorization) instance() {
-	l, sc := a.l, a.in
+	l, sc := a.l, a.sc
 	market := "on-demand"
 	if l.spot != nil {
 		market = "spot"
@@ -177,10 +177,10 @@ func (a *launchAuthorization) instance() {
 	a.addCreated(types.ResourceTypeInstance, conditions)
 }
 
-// mayLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its instance
-// profile. The request was authorized by what it said when it came; what is carried out is authorized again, because a
-// launch template may have changed since, and a fleet launches what its own request does not say.
-func (s *Service) mayLaunch(sc resource.Scope, l *Launch) error {
+// authorizeLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its
+// instance profile. The request was authorized by what it said when it came; what is carried out is authorized again,
+// because a launch template may have changed since, and a fleet launches what its own request does not say.
+func (s *Service) authorizeLaunch(sc resource.Scope, l *Launch) error {
 	action, created := "ec2:RunInstances", "RunInstances"
 	switch service, operation := wire.OperationFrom(sc.Context); {
 	case l.Fleet != "":
@@ -188,7 +188,7 @@ func (s *Service) mayLaunch(sc resource.Scope, l *Launch) error {
 	case service == wire.EC2 && operation == "RequestSpotInstances":
 		action, created = "ec2:RequestSpotInstances", operation
 	}
-	if err := wire.Authorize(sc.Context, s.targetsOf(sc, action, created, l)...); err != nil {
+	if err := wire.Authorize(sc.Context, s.targetsOfLaunch(sc, action, created, l)...); err != nil {
 		return err
 	}
 	return s.mayPass(sc, l.profile)

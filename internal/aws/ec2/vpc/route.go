@@ -168,7 +168,7 @@ func routeTarget(c *resource.Change, tableID, vpcID string, t routeTargets) (str
 	return id, nil
 }
 
-// editRoute changes the routes of a table; edit gets the destination, the place of its route or -1, and the VPC.
+// editRoute changes the routes of a table; edit gets the destination, the index of its route or -1, and the VPC.
 func editRoute(c *resource.Change, q routeRequest, edit func(r *record.RouteTable, vpc record.VPC, destination string,
 	i int) error) error {
 	return c.RouteTables.UpdateRecord(c, aws.ToString(q.table), func(r *record.RouteTable) error {

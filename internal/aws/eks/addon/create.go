@@ -39,22 +39,22 @@ func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*e
 			return nil, err
 		}
 		old, err := s.Addons.Copy(ctx, record.AddonKey(c.Value.Account, c.Value.Region, about.Cluster, about.Addon))
-		there := err == nil
+		exists := err == nil
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
-		again := there && old.Value.ClusterID == c.Value.ID // else it was left by an earlier cluster of that name
-		if again {
-			same, err := wire.Repeated(
+		retry := exists && old.Value.ClusterID == c.Value.ID // else it was left by an earlier cluster of that name
+		if retry {
+			repeated, err := wire.Repeated(
 				ctx, in.ClientRequestToken, hash, old.Value.ClientRequestToken, old.Value.RequestHash,
 			)
 			if err != nil {
 				return nil, err
 			}
-			if same {
+			if repeated {
 				return s.describeCreated(ctx, old.Value)
 			}
-			if err := s.mustHaveFailed(ctx, old.Value, about); err != nil {
+			if err := s.requireCreateFailed(ctx, old.Value, about); err != nil {
 				return nil, err
 			}
 		}
@@ -66,7 +66,7 @@ func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*e
 		if err != nil {
 			return nil, err
 		}
-		if again {
+		if retry {
 			a.ID, a.CreatedAt, a.Change = old.Value.ID, old.Value.CreatedAt, old.Value.Change+1
 		}
 		ops, err := s.associate(ctx, &a, about, in.PodIdentityAssociations)
@@ -75,7 +75,7 @@ func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*e
 		}
 		a.ClientRequestToken, a.RequestHash = aws.ToString(in.ClientRequestToken), hash
 		op := s.Addons.CreateOp(a.Key(), a)
-		if there {
+		if exists {
 			old.Value = a
 			op = s.Addons.UpdateOp(old)
 		}
@@ -98,8 +98,8 @@ func (s *Service) describeCreated(ctx context.Context, a record.Addon) (*eks.Cre
 	return &eks.CreateAddonOutput{Addon: out}, nil
 }
 
-// mustHaveFailed refuses to create an add-on that is there, unless it failed to come up.
-func (s *Service) mustHaveFailed(ctx context.Context, a record.Addon, about exception.About) error {
+// requireCreateFailed refuses to create an add-on that is there, unless it failed to come up.
+func (s *Service) requireCreateFailed(ctx context.Context, a record.Addon, about exception.About) error {
 	state, last, err := s.observe(ctx, a)
 	if err != nil {
 		return err

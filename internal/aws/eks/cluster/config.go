@@ -89,9 +89,9 @@ func updateType(in *eks.UpdateClusterConfigInput) (types.UpdateType, error) {
 		}
 	}
 	if vpc := in.ResourcesVpcConfig; vpc != nil {
-		add(speaksOfPlace(vpc), types.UpdateTypeVpcConfigUpdate)
-		add(speaksOfEndpoints(vpc), types.UpdateTypeEndpointAccessUpdate)
-		add(speaksOfEgress(vpc), types.UpdateTypeControlPlaneEgressUpdate)
+		add(changesSubnets(vpc), types.UpdateTypeVpcConfigUpdate)
+		add(changesEndpoints(vpc), types.UpdateTypeEndpointAccessUpdate)
+		add(changesEgress(vpc), types.UpdateTypeControlPlaneEgressUpdate)
 	}
 	if net := in.KubernetesNetworkConfig; net != nil && (net.ServiceIpv4Cidr != nil || net.IpFamily != "") {
 		return "", exception.InvalidParameter(

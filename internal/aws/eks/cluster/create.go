@@ -169,7 +169,7 @@ func (s *Service) newCluster(ctx context.Context, in *eks.CreateClusterInput) (r
 	if err := s.checkClusterRole(ctx, name, c.RoleARN); err != nil {
 		return none, err
 	}
-	if err := s.placeInVPC(ctx, &c, in.ResourcesVpcConfig); err != nil {
+	if err := s.setVPCConfig(ctx, &c, in.ResourcesVpcConfig); err != nil {
 		return none, err
 	}
 	if err := s.chooseServiceCIDR(ctx, &c, in.KubernetesNetworkConfig); err != nil {

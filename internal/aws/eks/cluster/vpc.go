@@ -22,8 +22,8 @@ const (
 	anywhere4, anywhere6 = "0.0.0.0/0", "::/0"
 )
 
-// placeInVPC gives a new cluster its VPC, subnets, security groups and endpoints.
-func (s *Service) placeInVPC(ctx context.Context, c *record.Cluster, in *types.VpcConfigRequest) error {
+// setVPCConfig gives a new cluster its VPC, subnets, security groups and endpoints.
+func (s *Service) setVPCConfig(ctx context.Context, c *record.Cluster, in *types.VpcConfigRequest) error {
 	if in == nil {
 		in = &types.VpcConfigRequest{}
 	}
@@ -398,15 +398,15 @@ func networksOf(r *types.RemoteNetworkConfigResponse) string {
 	return resource.JSON(map[string]any{"remoteNodeNetworks": nodes, "remotePodNetworks": pods})
 }
 
-// speaksOfEgress reports whether a VPC request speaks of the control plane's way out.
-func speaksOfEgress(in *types.VpcConfigRequest) bool { return in.ControlPlaneEgressMode != "" }
+// changesEgress reports whether a VPC request speaks of the control plane's way out.
+func changesEgress(in *types.VpcConfigRequest) bool { return in.ControlPlaneEgressMode != "" }
 
-// speaksOfEndpoints reports whether a VPC request speaks of the API server's endpoints.
-func speaksOfEndpoints(in *types.VpcConfigRequest) bool {
+// changesEndpoints reports whether a VPC request speaks of the API server's endpoints.
+func changesEndpoints(in *types.VpcConfigRequest) bool {
 	return in.EndpointPublicAccess != nil || in.EndpointPrivateAccess != nil || in.PublicAccessCidrs != nil
 }
 
-// speaksOfPlace reports whether a VPC request speaks of where the cluster's network interfaces stand.
-func speaksOfPlace(in *types.VpcConfigRequest) bool {
+// changesSubnets reports whether a VPC request speaks of where the cluster's network interfaces stand.
+func changesSubnets(in *types.VpcConfigRequest) bool {
 	return in.SubnetIds != nil || in.SecurityGroupIds != nil
 }

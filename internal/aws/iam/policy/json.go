@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// node is a JSON value with its place in the text: messages and the policy simulator point at it. Unlike a map it keeps
+// node is a JSON value with its position in the text: messages and the policy simulator point at it. Unlike a map it keeps
 // duplicate names, which a policy must not have.
 type node struct {
 	value      any // string, json.Number, bool, nil; or members; or elements
@@ -112,7 +112,7 @@ func skipSeparators(text string, at int) int {
 	return at
 }
 
-// Position is a place in the text of a document; both count from 1.
+// Position is a position in the text of a document; both count from 1.
 type Position struct{ Line, Column int }
 
 func (p Position) String() string { return fmt.Sprintf("line %d, column %d", p.Line, p.Column) }

@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
-// startMapped assembles the machine and starts the second stage in its user namespace.
-func (m *machine) startMapped(files []*os.File) (p *os.Process, err error) {
+// startWithUserNamespace assembles the machine and starts the second stage in its user namespace.
+func (m *machine) startWithUserNamespace(files []*os.File) (p *os.Process, err error) {
 	namespace, err := userNamespace(m.spec.Network)
 	if err != nil {
 		return nil, err

@@ -112,7 +112,7 @@ func (m *machine) bootOnce() (again bool, err error) {
 				<-m.buttons // a machine that is off does not start by itself
 				return false, nil
 			}
-			err := fmt.Errorf("init of %s ended: %s", m.spec.InstanceID, describe(status))
+			err := fmt.Errorf("init of %s ended: %s", m.spec.InstanceID, describeExit(status))
 			return false, errors.Join(err, m.writeStatus(Crashed, err))
 		}
 	}
@@ -141,7 +141,7 @@ func catches(status string, sig syscall.Signal) bool {
 	return err == nil && mask&(1<<(sig-1)) != 0
 }
 
-func describe(s syscall.WaitStatus) string {
+func describeExit(s syscall.WaitStatus) string {
 	if s.Signaled() {
 		return "signal: " + s.Signal().String()
 	}
@@ -194,16 +194,16 @@ func (m *machine) startSecondStage(group cgroup.Group) (*os.Process, error) {
 		return nil, err
 	}
 	defer said.Close()
-	start := m.startInside
+	start := m.startWithoutUserNamespace
 	if m.spec.UserID != 0 {
-		start = m.startMapped
+		start = m.startWithUserNamespace
 	}
 	p, err := start([]*os.File{os.Stdin, os.Stdout, os.Stderr, spec, failures})
 	failures.Close()
 	if err != nil {
 		err = fmt.Errorf("make the machine's namespaces: %w", err)
 	} else {
-		err = m.instruct(p, group, send, said)
+		err = m.awaitInit(p, group, send, said)
 	}
 	if err != nil && p != nil {
 		_ = p.Kill() // it may have ended
@@ -224,7 +224,7 @@ func Assembles(arguments []byte) bool {
 	return string(arguments) == strings.Join(insideArgs, "\x00")+"\x00"
 }
 
-func (m *machine) startInside(files []*os.File) (*os.Process, error) {
+func (m *machine) startWithoutUserNamespace(files []*os.File) (*os.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -235,8 +235,8 @@ func (m *machine) startInside(files []*os.File) (*os.Process, error) {
 	})
 }
 
-// instruct puts the second stage into the cgroup and sends it on its way; it returns when that has become init.
-func (m *machine) instruct(p *os.Process, group cgroup.Group, send io.WriteCloser, said io.Reader) error {
+// awaitInit puts the second stage into the cgroup and sends it on its way; it returns when that has become init.
+func (m *machine) awaitInit(p *os.Process, group cgroup.Group, send io.WriteCloser, said io.Reader) error {
 	if err := group.Add(p.Pid); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func openStage(dir string, owner uint32) (*stage, error) {
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
 
-// attachment is a mount that is nowhere, and the place where it is to be in a machine.
+// attachment is a detached mount, and the path at which a machine gets it.
 type attachment struct {
 	tree   *os.File // see open_tree(2)
 	target string

@@ -345,7 +345,7 @@ func (r *Regex) match(s string, done <-chan struct{}) bool {
 type needle struct {
 	text   string // in lower case if fold
 	fold   bool   // case does not matter; the text is ASCII
-	anchor int    // if fold: the place of its rarest letter
+	anchor int    // if fold: the index of its rarest letter
 	odd    bool   // if fold: it has a k or an s, which also match the Kelvin sign and the long s
 }
 
@@ -414,7 +414,7 @@ func (n needle) isFoundIn(s string, done <-chan struct{}) bool {
 	return false
 }
 
-// indexFrom returns the place of c in s, from i on; len(s) if there is none.
+// indexFrom returns the index of c in s, from i on; len(s) if there is none.
 func indexFrom(s string, i int, c byte) int {
 	if at := strings.IndexByte(s[i:], c); at >= 0 {
 		return i + at

@@ -14,17 +14,17 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// choosePorts chooses the ports and the public address of a cluster, records them, and leads the first of the ports to
-// the API server. They stay the same, unless another program took a port while its owner was down.
+// choosePorts chooses the ports and the public address of a cluster, records them, and has the first port forwarded to
+// the API server. They stay the same, unless another program took a port while the component was down.
 func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
 	c.ports.Lock()
 	defer c.ports.Unlock()
-	own, others, err := c.recordedPlaces(ctx, p.cluster)
+	own, others, err := c.recordedAddresses(ctx, p.cluster)
 	if err != nil {
 		return err
 	}
-	running := c.running(p.cluster.ID)
-	if own.ServerPort == 0 { // an older Coracle's listen where the way to them is to begin
+	running := c.runningAPIServers(p.cluster.ID)
+	if own.ServerPort == 0 { // those of an older Coracle listen on the port that is forwarded now
 		for _, old := range running {
 			if err := c.o.Host.Stop(ctx, old.Name); err != nil {
 				return err
@@ -42,7 +42,7 @@ func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
 	if p.standby, err = c.choosePort(p.cluster, own.StandbyPort, usable, &others); err != nil {
 		return err
 	}
-	public, err := c.o.Endpoints.PublicAddress(others.publics)
+	public, err := c.o.Endpoints.PublicAddress(others.public)
 	if err != nil {
 		return err
 	}
@@ -50,29 +50,29 @@ func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
 		public = own.PublicAddress
 	}
 	p.public = net.ParseIP(public)
-	if err := c.recordPlace(ctx, p, public); err != nil {
+	if err := c.recordAddresses(ctx, p, public); err != nil {
 		return err
 	}
-	err = c.o.Endpoints.Lead(ctx, p.cluster)
+	err = c.o.Endpoints.ForwardPort(ctx, p.cluster)
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
 	if p.port, err = c.choosePort(p.cluster, own.Port, false, &others); err != nil {
 		return err
 	}
-	return errors.Join(c.recordPlace(ctx, p, public), c.o.Endpoints.Lead(ctx, p.cluster))
+	return errors.Join(c.recordAddresses(ctx, p, public), c.o.Endpoints.ForwardPort(ctx, p.cluster))
 }
 
-// places are those that clusters have.
-type places struct {
-	ports   []int
-	publics []string // addresses, but for those of the cluster in question
+// addresses are the ports and public addresses that clusters have.
+type addresses struct {
+	ports  []int
+	public []string // without those of the cluster in question
 }
 
-// recordedPlaces returns the observed row of a cluster, and the places of all clusters.
-func (c *Controller) recordedPlaces(
+// recordedAddresses returns the observed record of a cluster, and the addresses of all clusters.
+func (c *Controller) recordedAddresses(
 	ctx context.Context, cluster record.Cluster,
-) (own record.ControlPlane, all places, err error) {
+) (own record.ControlPlane, all addresses, err error) {
 	planes, err := c.planes.List(ctx, "")
 	if err != nil {
 		return own, all, err
@@ -86,15 +86,14 @@ func (c *Controller) recordedPlaces(
 		if row.Key == cluster.Key() {
 			own = o
 		} else {
-			all.publics = append(all.publics, o.PublicAddress)
+			all.public = append(all.public, o.PublicAddress)
 		}
 	}
 	return own, all, nil
 }
 
-// choosePort returns the port that the cluster has, if there is one and it is usable, or a free one, which is taken
-// from then on.
-func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, taken *places) (int, error) {
+// choosePort returns the port that the cluster has, if it is usable, or else a free one, which it adds to taken.
+func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, taken *addresses) (int, error) {
 	if own != 0 && usable {
 		return own, nil
 	}
@@ -110,8 +109,8 @@ func (c *Controller) choosePort(cluster record.Cluster, own int, usable bool, ta
 	return chosen, nil
 }
 
-// recordPlace records where a cluster is to be found.
-func (c *Controller) recordPlace(ctx context.Context, p *plane, publicAddress string) error {
+// recordAddresses records the ports, addresses and certificate authority of a cluster.
+func (c *Controller) recordAddresses(ctx context.Context, p *plane, publicAddress string) error {
 	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
 		o.Port, o.ServerPort, o.StandbyPort = p.port, p.server, p.standby
 		o.PublicAddress, o.Endpoint = publicAddress, p.endpoint()
@@ -132,18 +131,18 @@ func recordedPort(o record.ControlPlane) (int, error) {
 	return strconv.Atoi(u.Port())
 }
 
-// becomesFree reports whether nobody holds the port, or only for a moment more: a killed API server has lost
-// its memory, by which it is known, some time before its sockets.
+// becomesFree reports whether a port is free, or becomes free within three seconds: the sockets of a killed API server
+// outlive the process for a moment.
 func becomesFree(ctx context.Context, n int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
 	for !isFreePort(n) {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-look.C:
+		case <-ticker.C:
 		}
 	}
 	return true

@@ -15,8 +15,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/diskspace"
 )
 
-// A manifest may declare layers of any size, and whoever asks for it need not be there any more when they come. So
-// fetching an image takes room from others for what has come, and not for what is declared; and it has to go on coming.
+// A manifest may declare layers of any size, and the client that asks for it may have gone when they arrive. So
+// fetching an image reserves space for the bytes that have arrived, not for those that are declared, and it must make
+// progress.
 
 const (
 	// slowTime is the time that a registry may take for slowBytes of a blob.
@@ -47,8 +48,9 @@ func (b *paced) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// room is the space in the cache and on the disk that is reserved for fetching an image. It grows as bytes arrive.
-type room struct {
+// storageReservation is the space in the cache and on the disk that is reserved for fetching an image. It grows as
+// bytes arrive.
+type storageReservation struct {
 	registry *Registry
 	holder   string
 	stop     context.CancelCauseFunc // of the fetch
@@ -62,12 +64,12 @@ type room struct {
 	release  func()    // gives back the space on the disk; nil for none
 }
 
-// makeRoom begins to store an image of blobs in a repository, with so many marks. Its manifests, of so many bytes, are
-// here. What comes of the others makes room for itself: images that were not asked for the longest are removed. Images
-// that are not of the cache only take space on the disk.
-func (r *Registry) makeRoom(ctx context.Context, stop context.CancelCauseFunc, holder, repository string,
-	blobs []v1.Descriptor, manifests int64, marks int, cached bool) (*room, error) {
-	m := &room{registry: r, holder: holder, stop: stop, declared: -manifests, end: func() {}}
+// reserveStorage begins to store an image of blobs in a repository, with so many marks. Its manifests, of so many
+// bytes, are here. What comes of the others makes room for itself: images that were not asked for the longest are
+// removed. Images that are not of the cache only take space on the disk.
+func (r *Registry) reserveStorage(ctx context.Context, stop context.CancelCauseFunc, holder, repository string,
+	blobs []v1.Descriptor, manifests int64, marks int, cached bool) (*storageReservation, error) {
+	m := &storageReservation{registry: r, holder: holder, stop: stop, declared: -manifests, end: func() {}}
 	for _, b := range blobs {
 		if b.Size < 0 || b.Size > maxLayer {
 			return nil, fmt.Errorf("the size of %s is %d bytes, and may be 0 to %d", b.Digest, b.Size, int64(maxLayer))
@@ -92,7 +94,7 @@ func (r *Registry) makeRoom(ctx context.Context, stop context.CancelCauseFunc, h
 			humanize.IBytes(uint64(all.blobs)), humanize.IBytes(uint64(manifests)),
 			humanize.IBytes(uint64(m.limit.blobs)), humanize.IBytes(uint64(m.limit.manifests)))
 	}
-	// From here on nothing of this repository is removed: who names it makes room for all of the image in it.
+	// From here on nothing of this repository is evicted, so that the whole image has space in it.
 	if err := m.evictFor(ctx, cacheSize{manifests + m.declared, need.manifests}, repository); err != nil {
 		return nil, err
 	}
@@ -104,15 +106,15 @@ func (r *Registry) makeRoom(ctx context.Context, stop context.CancelCauseFunc, h
 	return m, nil
 }
 
-// evictFor removes images if there is no room in the cache; with only, of that repository.
-func (m *room) evictFor(ctx context.Context, need cacheSize, only string) error {
+// evictFor evicts images if the cache has no space; with only, images of that repository.
+func (m *storageReservation) evictFor(ctx context.Context, need cacheSize, only string) error {
 	free, err := diskspace.Free(m.registry.options.Dir)
 	if err != nil {
 		return err
 	}
 	c := &m.registry.cache
 	c.mu.Lock()
-	enough := c.hasRoom(need, m.limit, free)
+	enough := c.hasSpace(need, m.limit, free)
 	c.mu.Unlock()
 	if enough {
 		return nil
@@ -120,18 +122,19 @@ func (m *room) evictFor(ctx context.Context, need cacheSize, only string) error 
 	return m.registry.evict(ctx, need, m.limit, only)
 }
 
-// takeOfCache takes room in the cache.
-func (m *room) takeOfCache(ctx context.Context, need cacheSize) error {
+// takeOfCache reserves space in the cache.
+func (m *storageReservation) takeOfCache(ctx context.Context, need cacheSize) error {
 	if m.limit == (cacheSize{}) {
 		return nil
 	}
-	noRoom := errors.New("the images of public registries that are being fetched leave no room for it: try again later")
+	noSpace := errors.New(
+		"the images of public registries that are being fetched leave no room for it: try again later")
 	c := &m.registry.cache
 	c.mu.Lock()
 	share := c.pending.leavesShare(m.holder, need, m.limit)
 	c.mu.Unlock()
 	if !share { // nothing is removed for it
-		return noRoom
+		return noSpace
 	}
 	if err := m.evictFor(ctx, need, ""); err != nil {
 		return err
@@ -139,15 +142,15 @@ func (m *room) takeOfCache(ctx context.Context, need cacheSize) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.pending.leavesShare(m.holder, need, m.limit) || !c.size.add(c.pending.total).add(need).fits(m.limit) {
-		return noRoom
+		return noSpace
 	}
 	c.pending.add(m.holder, need)
 	m.taken = m.taken.add(need)
 	return nil
 }
 
-// take takes room for at most so many bytes that come next.
-func (m *room) take(ctx context.Context, most int) (int, error) {
+// take reserves space for at most the given number of bytes that arrive next.
+func (m *storageReservation) take(ctx context.Context, most int) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.left <= 0 && m.declared > 0 {
@@ -168,7 +171,7 @@ func (m *room) take(ctx context.Context, most int) (int, error) {
 	return n, nil
 }
 
-func (m *room) giveSpace() {
+func (m *storageReservation) giveSpace() {
 	if m.release != nil {
 		m.release()
 		m.release = nil
@@ -176,7 +179,7 @@ func (m *room) giveSpace() {
 }
 
 // close ends it, when the image is stored or has failed. What it has taken is the image's then.
-func (m *room) close() {
+func (m *storageReservation) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.giveSpace()
@@ -188,15 +191,15 @@ func (m *room) close() {
 	m.end()
 }
 
-// arrivals is a transport to the storage, on which what is uploaded takes room as it comes.
+// arrivals is a transport to the storage that reserves space for uploads as their bytes arrive.
 type arrivals struct {
 	http.RoundTripper
-	room *room
+	reservation *storageReservation
 }
 
 func (t arrivals) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodPatch && request.Body != nil {
-		body := &arriving{request.Body, t.room, request.Context()}
+		body := &arriving{request.Body, t.reservation, request.Context()}
 		request = request.Clone(request.Context())
 		request.Body = body
 	}
@@ -205,22 +208,22 @@ func (t arrivals) RoundTrip(request *http.Request) (*http.Response, error) {
 
 type arriving struct {
 	io.ReadCloser
-	room *room
-	ctx  context.Context
+	reservation *storageReservation
+	ctx         context.Context
 }
 
 func (b *arriving) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	most, err := b.room.take(b.ctx, len(p))
+	most, err := b.reservation.take(b.ctx, len(p))
 	if err != nil {
-		b.room.stop(err)
+		b.reservation.stop(err)
 		return 0, err
 	}
 	n, err := b.ReadCloser.Read(p[:most])
-	b.room.mu.Lock()
-	b.room.left += int64(most - n)
-	b.room.mu.Unlock()
+	b.reservation.mu.Lock()
+	b.reservation.left += int64(most - n)
+	b.reservation.mu.Unlock()
 	return n, err
 }

@@ -105,7 +105,7 @@ func TestANetworkLeavesOthersRoom(t *testing.T) {
 	limit := cacheSize{64 << 20, 1 << 20}
 	var before int64
 	for i := range 4 {
-		m := &room{registry: r, holder: fmt.Sprint(i), limit: limit, end: func() {}}
+		m := &storageReservation{registry: r, holder: fmt.Sprint(i), limit: limit, end: func() {}}
 		for m.takeOfCache(t.Context(), cacheSize{blobs: 1 << 20}) == nil {
 		}
 		defer m.close()

@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// Why a node leaves, in record.NodegroupLeaving.
+// The reasons for draining a node, in record.NodegroupDraining.
 const (
 	whyUpdate = "update"
 	// by scaling in, balancing zones, an instance refresh, or a user: the Auto Scaling group's affair
@@ -25,44 +25,45 @@ const (
 	whyDelete  = "delete"
 )
 
-// forgetting is the maximum time to wait for the traffic of a drained node to end. EKS always waits that long.
+// trafficDrainTime is the maximum time to wait for the traffic of a drained node to end. EKS always waits that long.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html#managed-node-update-upgrade
-const forgetting = time.Minute
+const trafficDrainTime = time.Minute
 
 // maxNamed is the maximum number of pods that a message about a blocked drain names.
 const maxNamed = 10
 
-// ofDeletion is the maximum time to drain a node of a group that is being deleted: "a few minutes", as EKS documents.
+// deletionDrainTimeout is the maximum time to drain a node of a group that is being deleted: "a few minutes", as EKS
+// documents.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
-const ofDeletion = 5 * time.Minute
+const deletionDrainTimeout = 5 * time.Minute
 
 var (
-	crashLeaving    = crash.At("nodegroup/leaving-recorded")
+	crashDraining   = crash.At("nodegroup/leaving-recorded")
 	crashDrained    = crash.At("nodegroup/node-drained")
 	crashTerminated = crash.At("nodegroup/termination-recorded")
 )
 
-// startLeaving records that a member is on its way out, before anything is done to its node.
-func (g *group) startLeaving(m member, why string) {
-	if g.state.Leaving == nil {
-		g.state.Leaving = map[string]record.NodegroupLeaving{}
+// startDraining records that a member is being drained, before its node is cordoned.
+func (g *group) startDraining(m member, why string) {
+	if g.state.Draining == nil {
+		g.state.Draining = map[string]record.NodegroupDraining{}
 	}
-	l := record.NodegroupLeaving{Why: why, Since: g.c.now()}
+	l := record.NodegroupDraining{Why: why, Since: g.c.now()}
 	if m.Node != nil {
-		l.Node, l.Cordoned = m.Node.Name, !m.Node.Spec.Unschedulable || g.state.Roll != nil &&
-			slices.Contains(g.state.Roll.Cordoned, m.ID())
+		l.Node, l.Cordoned = m.Node.Name, !m.Node.Spec.Unschedulable || g.state.RollingUpdate != nil &&
+			slices.Contains(g.state.RollingUpdate.Cordoned, m.ID())
 	}
-	g.state.Leaving[m.ID()] = l
+	g.state.Draining[m.ID()] = l
 }
 
-// leaving returns whether a member is leaving the group, and why.
-func (g *group) leaving(m member) (record.NodegroupLeaving, bool) {
-	l, ok := g.state.Leaving[m.ID()]
+// drainingOf returns the drain of a member, if its node is being drained.
+func (g *group) drainingOf(m member) (record.NodegroupDraining, bool) {
+	l, ok := g.state.Draining[m.ID()]
 	return l, ok
 }
 
-// emptying is the progress of a drain.
-type emptying struct {
+// drainProgress is the progress of a drain.
+type drainProgress struct {
 	done  bool          // nothing is left, and the node's traffic has forgotten it
 	late  bool          // it took the drain timeout
 	left  []drain.Pod   // what is still there
@@ -71,14 +72,14 @@ type emptying struct {
 }
 
 // continueDrain takes the next step of draining a member.
-func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptying, error) {
-	l := g.state.Leaving[m.ID()]
+func (g *group) continueDrain(ctx context.Context, m member, force bool) (drainProgress, error) {
+	l := g.state.Draining[m.ID()]
 	limit := g.c.o.DrainTimeout
 	if g.row.Deleting {
-		limit = min(limit, ofDeletion)
+		limit = min(limit, deletionDrainTimeout)
 	}
 	rest := l.Since.Add(limit).Sub(g.c.now())
-	e := emptying{late: rest <= 0, again: rest}
+	e := drainProgress{late: rest <= 0, again: rest}
 	if g.kube == nil {
 		return e, nil // its API server is away, and says when it is back
 	}
@@ -110,13 +111,13 @@ func (g *group) continueDrain(ctx context.Context, m member, force bool) (emptyi
 		if l.Drained.IsZero() {
 			l.Drained = g.c.now()
 		}
-		rest = l.Drained.Add(forgetting).Sub(g.c.now())
+		rest = l.Drained.Add(trafficDrainTime).Sub(g.c.now())
 		e.done = e.done || rest <= 0
 		e.again = earlierWait(rest, e.again)
 	} else {
 		l.Drained = time.Time{} // another came, that tolerates a cordoned node
 	}
-	g.state.Leaving[m.ID()] = l
+	g.state.Draining[m.ID()] = l
 	if e.done {
 		crashDrained.Here()
 	}
@@ -132,24 +133,24 @@ func (g *group) hasEvictionTarget() bool {
 	})
 }
 
-// cancelLeaving uncordons a member that is to stay.
-func (g *group) cancelLeaving(ctx context.Context, m member) error {
-	if m.Node != nil && g.state.Leaving[m.ID()].Cordoned {
+// cancelDraining uncordons a member that is to stay.
+func (g *group) cancelDraining(ctx context.Context, m member) error {
+	if m.Node != nil && g.state.Draining[m.ID()].Cordoned {
 		if err := drain.Uncordon(ctx, g.kube, m.Node, agent); err != nil {
 			return err
 		}
 	}
-	delete(g.state.Leaving, m.ID())
+	delete(g.state.Draining, m.ID())
 	return nil
 }
 
 // terminate asks the Auto Scaling group to terminate a drained member, and to decrement the desired capacity or launch
 // another in its place. It may be repeated: an instance is terminated once.
 func (g *group) terminate(ctx context.Context, m member, decrement bool) error {
-	l := g.state.Leaving[m.ID()]
+	l := g.state.Draining[m.ID()]
 	if l.Terminated.IsZero() {
 		l.Terminated = g.c.now()
-		g.state.Leaving[m.ID()] = l
+		g.state.Draining[m.ID()] = l
 		if err := g.saveState(ctx); err != nil {
 			return err
 		}
@@ -177,21 +178,21 @@ func isServing(m member) bool {
 // isStaying reports whether a member serves and was not asked to terminate: the Auto Scaling group may take a moment to
 // act on that.
 func (g *group) isStaying(m member) bool {
-	l, _ := g.leaving(m)
+	l, _ := g.drainingOf(m)
 	return isServing(m) && l.Terminated.IsZero()
 }
 
 // isAvailable reports whether a member serves, with a Ready node, and is to stay.
 func (g *group) isAvailable(m member) bool {
-	_, leaving := g.leaving(m)
-	return !leaving && isServing(m) && isNodeReady(m.Node)
+	_, draining := g.drainingOf(m)
+	return !draining && isServing(m) && isNodeReady(m.Node)
 }
 
 // forgetTerminated forgets nodes that were terminated.
 func (g *group) forgetTerminated() {
-	for id := range g.state.Leaving {
+	for id := range g.state.Draining {
 		if !slices.ContainsFunc(g.members, func(m member) bool { return m.ID() == id }) {
-			delete(g.state.Leaving, id)
+			delete(g.state.Draining, id)
 		}
 	}
 }

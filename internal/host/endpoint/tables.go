@@ -17,8 +17,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// rows are the tables from which everything here follows.
-type rows struct {
+// tables are the tables of the records that this package reads.
+type tables struct {
 	clusters   store.Table[record.Cluster]
 	planes     store.Table[record.ControlPlane]
 	interfaces store.Table[record.NetworkInterface]
@@ -29,8 +29,8 @@ type rows struct {
 	instances  store.Table[record.Instance]
 }
 
-func openRows(s *store.Store) rows {
-	return rows{
+func openTables(s *store.Store) tables {
+	return tables{
 		clusters: record.Clusters(s), planes: record.ControlPlanes(s), interfaces: record.NetworkInterfaces(s),
 		vpcs:      record.VPCs(s),
 		addresses: record.Addresses(s), publicIPs: record.PublicIPs(s), endpoints: record.VPCEndpoints(s),
@@ -49,7 +49,7 @@ var (
 const httpsPort = 443
 
 // buildConfig returns the configuration of the process, and the names that the host has to resolve.
-func (t rows) buildConfig(ctx context.Context, c *Controller) (config Config, hosts []hostsfile.Entry, err error) {
+func (t tables) buildConfig(ctx context.Context, c *Controller) (config Config, hosts []hostsfile.Entry, err error) {
 	clusters, err := t.clusters.List(ctx, "")
 	if err != nil {
 		return config, nil, err
@@ -110,7 +110,7 @@ type clusterConfig struct {
 // addresses. The access decides whether there is a public address as well, and what the name resolves to: with private
 // access the VPC has a private hosted zone with the private addresses; without public access public DNS returns them,
 // too.
-func (t rows) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfig, err error) {
+func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterConfig, err error) {
 	ctx := context.Background()
 	row, err := t.planes.Get(ctx, cluster.Key())
 	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.ClusterID != cluster.ID ||
@@ -182,8 +182,9 @@ func prefixes(cidrs []string) (all []netip.Prefix, err error) {
 }
 
 // resolvers returns the DNS servers of the VPCs that have one.
-func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]map[string][]netip.Addr) (all []Resolver,
-	err error) {
+func (t tables) resolvers(
+	ctx context.Context, c *Controller, private map[string]map[string][]netip.Addr,
+) (all []Resolver, err error) {
 	vpcs, err := t.vpcs.List(ctx, "")
 	if err != nil {
 		return nil, err
@@ -238,7 +239,7 @@ func (t rows) resolvers(ctx context.Context, c *Controller, private map[string]m
 }
 
 // publicAddresses returns the private addresses by their public ones, by VPC.
-func (t rows) publicAddresses(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, error) {
+func (t tables) publicAddresses(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, error) {
 	all := map[string]map[netip.Addr]netip.Addr{}
 	add := func(account, region, eni, public, private string) error {
 		row, err := t.interfaces.Get(ctx, record.EC2Key(account, region, eni))
@@ -289,7 +290,7 @@ func (t rows) publicAddresses(ctx context.Context) (map[string]map[netip.Addr]ne
 
 // interfaceEndpoints returns the names of interface endpoints, by VPC.
 // https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html
-func (t rows) interfaceEndpoints(ctx context.Context) (map[string]map[string][]netip.Addr, error) {
+func (t tables) interfaceEndpoints(ctx context.Context) (map[string]map[string][]netip.Addr, error) {
 	list, err := t.endpoints.List(ctx, "")
 	if err != nil {
 		return nil, err
@@ -323,7 +324,7 @@ func (t rows) interfaceEndpoints(ctx context.Context) (map[string]map[string][]n
 	return all, nil
 }
 
-func (t rows) addressesOf(ctx context.Context, of record.EC2Resource, interfaces []string) (all []netip.Addr,
+func (t tables) addressesOf(ctx context.Context, of record.EC2Resource, interfaces []string) (all []netip.Addr,
 	err error) {
 	for _, id := range interfaces {
 		row, err := t.interfaces.Get(ctx, record.EC2Key(of.Account, of.Region, id))
@@ -343,7 +344,7 @@ func (t rows) addressesOf(ctx context.Context, of record.EC2Resource, interfaces
 
 // resourceNames returns the names of instances that are named after their IDs and resolve by them, by VPC.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-naming.html
-func (t rows) resourceNames(ctx context.Context) (map[string]map[string][]netip.Addr, error) {
+func (t tables) resourceNames(ctx context.Context) (map[string]map[string][]netip.Addr, error) {
 	list, err := t.instances.List(ctx, "")
 	if err != nil {
 		return nil, err
