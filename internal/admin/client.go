@@ -42,7 +42,7 @@ func (c *Client) sendJSON(ctx context.Context, method, path string, body any) (*
 	return c.sendRequest(ctx, method, path, &b)
 }
 
-// sendRequest does what do does, with a body as it is.
+// sendRequest is like do, with a body as it is.
 func (c *Client) sendRequest(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://coracle"+path, body)
 	if err != nil {

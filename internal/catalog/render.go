@@ -24,7 +24,7 @@ func (v Version) Render(s RenderOptions) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the configuration speaks of is what changes when it is not there, or says something else.
+	// The fields that the configuration sets are those that change when it is left out, or when it has another value.
 	var others []map[string]*unstructured.Unstructured
 	if len(config) > 0 {
 		plain, err := v.renderUnchecked(s, nil)

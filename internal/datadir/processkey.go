@@ -28,7 +28,7 @@ func (d Dir) ReadProcessKey() ([]byte, error) {
 	return key, nil
 }
 
-// EnsureProcessKey does what ReadProcessKey does, and creates the key if there is none. Only the holder of the
+// EnsureProcessKey is like ReadProcessKey, and creates the key if there is none. Only the holder of the
 // directory calls it.
 func (d Dir) EnsureProcessKey() ([]byte, error) {
 	key, err := d.ReadProcessKey()

@@ -27,7 +27,7 @@ const (
 // without aliases are not parsed: what is wrong with them is for the decoder to say.
 func CheckYAML(text []byte) error { return CheckYAMLWithin(text, maxExpanded) }
 
-// CheckYAMLWithin does what [CheckYAML] does, with another limit than 4 MiB, in bytes.
+// CheckYAMLWithin is like [CheckYAML], with another limit than 4 MiB, in bytes.
 func CheckYAMLWithin(text []byte, limit int) error {
 	if !bytes.ContainsRune(text, '&') || !bytes.ContainsRune(text, '*') {
 		return nil

@@ -80,9 +80,8 @@ func (c *Connection) repairOn(ctx context.Context, checks <-chan time.Time) {
 	}
 }
 
-// reclaimSpace makes room in a full etcd: it drops all history, returns the free pages to the file
-// system and disarms the alarm. It does nothing to an etcd that is not full. reclaimed is false when
-// what etcd holds is itself too much.
+// reclaimSpace compacts and defragments a full etcd and disarms the alarm. It does nothing to an etcd that is not full.
+// reclaimed is false when the live keys alone nearly fill etcd.
 func (c *Connection) reclaimSpace(ctx context.Context) (reclaimed bool, err error) {
 	full, err := c.noSpaceAlarms(ctx)
 	if err != nil || len(full) == 0 {

@@ -26,7 +26,7 @@ func Nil(t testing.TB, what string, look func() error) {
 	}
 }
 
-// True does what [Nil] does, for checks that only return true or false.
+// True is like [Nil], for checks that only return true or false.
 func True(t testing.TB, what string, look func() bool) {
 	t.Helper()
 	Nil(t, what, func() error {
@@ -37,7 +37,7 @@ func True(t testing.TB, what string, look func() bool) {
 	})
 }
 
-// Try does what [Nil] does, at the given interval, and returns the error. It is for goroutines other than the test's
+// Try is like [Nil], at the given interval, and returns the error. It is for goroutines other than the test's
 // own, and for tests that log more when they fail.
 func Try(interval time.Duration, look func() error) error {
 	deadline := time.Now().Add(Limit)

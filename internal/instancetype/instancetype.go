@@ -1,7 +1,7 @@
-// Package instancetype is the catalog of EC2 instance types: what AWS publishes about the m, c, r, t and g families.
+// Package instancetype has the catalog of EC2 instance types that AWS publishes: the m, c, r, t and g families.
 //
-// The numbers are in table.txt, a line per type, and are read once. How many network interfaces a type takes and how
-// many addresses each of them has is what the VPC CNI reckons with, so a test holds them against its table.
+// The numbers are in table.txt, a line per type, and are read once. The VPC CNI depends on the numbers of network
+// interfaces and of their addresses, so a test compares them with its table.
 //
 // https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-types.html
 package instancetype

@@ -232,7 +232,7 @@ func (a *Authority) Ensure(dir, name string, leaf Leaf) (certificateFile, keyFil
 	return a.EnsureAt(dir, name, leaf, time.Now())
 }
 
-// EnsureAt does what Ensure does, as of the given time.
+// EnsureAt is like Ensure, as of the given time.
 func (a *Authority) EnsureAt(dir, name string, leaf Leaf, now time.Time) (certificateFile, keyFile string, err error) {
 	certificateFile, keyFile = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	if a.isReusable(certificateFile, keyFile, leaf, now) {

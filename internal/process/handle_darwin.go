@@ -27,7 +27,7 @@ type watch struct {
 // wake is the identifier of the event that ends the wait for the process.
 const wake = 1
 
-// startProcess does what [os.StartProcess] does, and returns a handle of the child.
+// startProcess is like [os.StartProcess], and returns a handle of the child.
 func startProcess(name string, argv []string, attr *os.ProcAttr) (*os.Process, handle, error) {
 	p, err := os.StartProcess(name, argv, attr)
 	if err != nil {

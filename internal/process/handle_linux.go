@@ -12,7 +12,7 @@ import (
 // handle is a pidfd: it refers to one process even after its number is used again.
 type handle struct{ pidfd *os.File }
 
-// startProcess does what [os.StartProcess] does, and returns a handle of the child.
+// startProcess is like [os.StartProcess], and returns a handle of the child.
 func startProcess(name string, argv []string, attr *os.ProcAttr) (*os.Process, handle, error) {
 	fd := -1
 	attr.Sys.PidFD = &fd

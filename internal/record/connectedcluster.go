@@ -9,7 +9,7 @@ import (
 )
 
 // ConnectedCluster is a Kubernetes cluster from elsewhere that was registered with EKS. Its agent, the EKS Connector,
-// does not reach Coracle: what is known of the cluster is what its registration says.
+// does not reach Coracle: of the cluster only its registration is known.
 //
 // Writer: internal/aws/eks.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-connector.html
@@ -22,7 +22,7 @@ type ConnectedCluster struct {
 	RoleARN   string
 
 	ActivationID string
-	// ActivationCode is what the connector would present; only the answer to RegisterCluster shows it.
+	// ActivationCode is the code that the connector would present; only the answer to RegisterCluster shows it.
 	ActivationCode   string
 	ActivationExpiry time.Time
 

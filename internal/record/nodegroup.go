@@ -162,7 +162,7 @@ type NodegroupRollingUpdate struct {
 	Desired int32 `json:",omitempty"`
 	// Suspended reports that the update suspended AZRebalance of the Auto Scaling group, and is to resume it.
 	Suspended bool `json:",omitempty"`
-	// Waiting is since when nothing can go on before nodes become Ready; zero while something can.
+	// Waiting is the time since which the update waits for nodes to become Ready; zero while it does not.
 	Waiting time.Time `json:",omitzero"`
 	// Failing is the reason that the update will fail, once the group is as it was before.
 	Failing *ekstypes.ErrorDetail `json:",omitempty"`

@@ -40,7 +40,7 @@ func StackARN(account, region, name, id string) string {
 	return "arn:aws:cloudformation:" + region + ":" + account + ":stack/" + name + "/" + id
 }
 
-// StackOperationKind is what an operation does to a stack.
+// StackOperationKind is the kind of an operation on a stack.
 type StackOperationKind string
 
 // The kinds of operations. A rollback is one that its owner asks for, after a failure that left the stack as it was.
@@ -81,7 +81,7 @@ type StackOperation struct {
 	Canceled           bool   `json:",omitempty"` // CancelUpdateStack
 }
 
-// StackState is what the controller has made of a stack.
+// StackState is the observed state of a stack.
 //
 // Writer: internal/controller/stack.
 type StackState struct {
@@ -175,7 +175,7 @@ type StackExport struct {
 	Value                 string
 }
 
-// StackImportedValue says that a stack uses an export.
+// StackImportedValue reports that a stack uses an export.
 //
 // Writer: internal/controller/stack.
 type StackImportedValue struct {

@@ -25,7 +25,7 @@ type StackResource struct {
 
 	// Live is the resource that has the logical ID; nil before it is created and after it is deleted.
 	Live *StackPhysical `json:",omitempty"`
-	// Before is what Live was when the epoch Touched began, for a rollback; nil if there was none.
+	// Before is the value of Live when the epoch Touched began, for a rollback; nil if there was none.
 	Before  *StackPhysical `json:",omitempty"`
 	Touched string         `json:",omitempty"`
 	// Failed is the operation in which the last change of the resource failed.
@@ -67,7 +67,7 @@ func (p StackPhysical) ID() string {
 	return p.PhysicalID
 }
 
-// StackAction is what is done to a resource.
+// StackAction is an action on a resource.
 type StackAction string
 
 // The actions.
@@ -82,9 +82,9 @@ const (
 type StackWork struct {
 	OperationID string
 	Action      StackAction
-	// Target is what the resource is to be; for a deletion, what is deleted.
+	// Target is the desired state of the resource; for a deletion, the resource that is deleted.
 	Target StackPhysical
-	// Replaces tells that Target, once created, replaces Live.
+	// Replaces reports that Target, once created, replaces Live.
 	Replaces bool              `json:",omitempty"`
 	Token    string            // of the client
 	Progress map[string]string `json:",omitempty"`
@@ -96,7 +96,7 @@ type StackWork struct {
 	Policy map[string]string `json:",omitempty"`
 }
 
-// StackResourceDrift is how a resource differs from what the stack made of it.
+// StackResourceDrift is the difference between a resource and its configuration in the stack.
 type StackResourceDrift struct {
 	Status      types.StackResourceDriftStatus
 	CheckedAt   time.Time

@@ -194,7 +194,7 @@ func (u *usage) accountLimit(account string) int64 {
 	return min(u.quota.PerAccount, u.quota.Total/max(accounts, 1))
 }
 
-// A change is what a transaction does to the rows of one account.
+// change is the change that a transaction makes to the rows of one account.
 type change struct {
 	added   int64 // bytes, net
 	written int64 // bytes

@@ -225,7 +225,7 @@ func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error)
 	}
 }
 
-// Copy does what Get does, and returns a value of the caller's own, to be changed and given to Update or UpdateOp.
+// Copy is like Get, and returns a value of the caller's own, to be changed and given to Update or UpdateOp.
 func (t Table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
 	e, err := t.find(ctx, key)
 	if err != nil {

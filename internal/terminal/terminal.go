@@ -28,7 +28,7 @@ func Visible(s string) string {
 
 func isHidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
-// Fprintf does what [fmt.Fprintf] does, with the text of the arguments made [Visible]; the format may have tabs and
+// Fprintf is like [fmt.Fprintf], with the text of the arguments made [Visible]; the format may have tabs and
 // newlines.
 func Fprintf(w io.Writer, format string, args ...any) {
 	visible := make([]any, len(args))

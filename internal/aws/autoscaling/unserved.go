@@ -68,7 +68,7 @@ func (s *Service) unservedHandlers() []wire.Handler {
 	}
 }
 
-// CreateLaunchConfiguration refuses: launch templates are what groups are made of.
+// CreateLaunchConfiguration returns an error that refers to launch templates.
 func (s *Service) CreateLaunchConfiguration(context.Context, *autoscaling.CreateLaunchConfigurationInput) (
 	*autoscaling.CreateLaunchConfigurationOutput, error) {
 	return nil, noConfigurations("")

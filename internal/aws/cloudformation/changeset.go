@@ -65,7 +65,7 @@ func (s *Service) changeSetHandlers() []wire.Handler {
 	}
 }
 
-// noChanges is how a change set that would do nothing says so. The AWS CLI and eksctl look for it.
+// noChanges is the status reason of a change set without changes. The AWS CLI and eksctl match it.
 const noChanges = "The submitted information didn't contain changes. Submit different information to create a change " +
 	"set."
 

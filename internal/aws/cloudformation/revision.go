@@ -21,7 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// wanted is what a request wants a stack to have.
+// wanted is the desired state of a stack, according to a request.
 type wanted struct {
 	body, url    *string
 	usePrevious  *bool

@@ -103,7 +103,7 @@ func (s *Service) find(ctx context.Context, nameOrID string) (view, error) {
 	return v, nil
 }
 
-// get does what find does, and returns AWS's error for a stack that does not exist.
+// get is like find, and returns AWS's error for a stack that does not exist.
 func (s *Service) get(ctx context.Context, nameOrID *string) (view, error) {
 	v, err := s.find(ctx, aws.ToString(nameOrID))
 	if errors.Is(err, store.ErrNotFound) {
@@ -112,7 +112,7 @@ func (s *Service) get(ctx context.Context, nameOrID *string) (view, error) {
 	return v, err
 }
 
-// getLive does what get does, for operations on stacks that are not deleted.
+// getLive is like get, for operations on stacks that are not deleted.
 func (s *Service) getLive(ctx context.Context, nameOrID *string) (view, error) {
 	v, err := s.get(ctx, nameOrID)
 	if err == nil && v.isDeleted() {
@@ -183,7 +183,7 @@ func (s *Service) show(ctx context.Context, v view) (types.Stack, error) {
 	return out, nil
 }
 
-// hidden is what stands for the value of a NoEcho parameter.
+// hidden is shown instead of the value of a NoEcho parameter.
 const hidden = "****"
 
 func parameterList(parameters []record.StackParameter) []types.Parameter {

@@ -24,8 +24,8 @@ import (
 // AccessKey is a key with its secret.
 type AccessKey struct{ Account, ID, Secret string }
 
-// Bootstrap makes sure that an account exists and that its root user has an active access key, and returns that key. It
-// is how a first start makes its account, and how further accounts are made. id is twelve digits.
+// Bootstrap ensures that an account exists and that its root user has an active access key, and returns that key. A
+// daemon creates its account with it at the first start, and further accounts later. id has twelve digits.
 func Bootstrap(ctx context.Context, s *store.Store, id string) (AccessKey, error) {
 	if !isAccountID(id) {
 		return AccessKey{}, fmt.Errorf("the account %q is not twelve digits", id)

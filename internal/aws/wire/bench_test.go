@@ -79,7 +79,7 @@ func signed(b *testing.B, url string) *http.Request {
 	return r
 }
 
-// BenchmarkServe is what one signed and authorized DescribeCluster costs the server, without a network.
+// BenchmarkServe measures one signed and authorized DescribeCluster in the server, without a network.
 func BenchmarkServe(b *testing.B) {
 	m := benchMux()
 	r := signed(b, "http://coracle.test")

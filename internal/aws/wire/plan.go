@@ -16,8 +16,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 )
 
-// A plan is how values of one Go type travel: the Smithy schema and the Go type read once, side by side, so that a
-// request costs neither.
+// A plan encodes and decodes the values of one Go type. It is made once of the Smithy schema and the Go type, so that
+// requests read neither.
 type plan struct {
 	kind   kind
 	typ    reflect.Type // the Go type without its pointer

@@ -25,7 +25,7 @@ type Resource struct {
 	Tags       map[string]string // of the stack; nil for types without tags
 }
 
-// Action is what an update does to a resource.
+// Action is the action of an update on a resource.
 type Action string
 
 // The actions.
@@ -35,7 +35,7 @@ const (
 	Remove Action = "Remove"
 )
 
-// Replacement tells whether an update replaces a resource.
+// Replacement reports whether an update replaces a resource.
 type Replacement string
 
 // The kinds of replacements.
@@ -45,7 +45,7 @@ const (
 	Always      Replacement = "True"
 )
 
-// Change is what an update does to one resource.
+// Change is the change that an update makes to one resource.
 type Change struct {
 	LogicalID string
 	Action    Action
@@ -53,7 +53,7 @@ type Change struct {
 	Difference
 }
 
-// Difference is how a resource differs from what it is to be.
+// Difference is the difference between a resource and its desired state.
 type Difference struct {
 	Replacement    Replacement
 	Properties     []schema.Change

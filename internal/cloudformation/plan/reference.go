@@ -2,7 +2,7 @@ package plan
 
 import "strings"
 
-// Cause is what a changed property depends on.
+// Cause is the reference by which a property changes.
 type Cause struct {
 	Source string // "ParameterReference", "ResourceReference", "ResourceAttribute" or "DirectModification"
 	Entity string // the parameter, the resource, or the resource with its attribute

@@ -9,10 +9,10 @@ import (
 // Change is a property that differs between two versions of a resource.
 type Change struct {
 	Name string // of the property: "LaunchTemplateData"
-	// Path is what differs within it: "/Properties/LaunchTemplateData/ImageId".
+	// Path is the path of the difference within it: "/Properties/LaunchTemplateData/ImageId".
 	Path               string
 	RequiresRecreation Recreation
-	// Dynamic tells that the new value is not known yet, so that it may turn out to be equal.
+	// Dynamic reports that the new value is not known yet, so that it may turn out to be equal.
 	Dynamic        bool
 	Added, Removed bool
 	Before, After  any // nil when added or removed

@@ -6,7 +6,7 @@
 // the Apache License 2.0. Which properties cannot be read back is in writeonly.go, from the public schemas of the
 // CloudFormation registry.
 //
-// Values are what encoding/json makes with UseNumber, and [Unknown].
+// Values are those that encoding/json decodes with UseNumber, and [Unknown].
 package schema
 
 import (
@@ -25,7 +25,7 @@ import (
 type Type struct {
 	Name       string // "AWS::EC2::VPC"
 	Properties map[string]*Property
-	// Attributes are what Fn::GetAtt returns, by names such as "Arn" and "CertificateAuthority.Data".
+	// Attributes are the attributes that Fn::GetAtt returns, by names such as "Arn" and "CertificateAuthority.Data".
 	Attributes map[string]*Value
 	// PrimaryIdentifier are the properties and attributes that identify a resource.
 	PrimaryIdentifier []string
@@ -40,7 +40,7 @@ type Type struct {
 	replacement [][]string // paths whose change replaces, beside those that Properties tell
 }
 
-// TagForm is how a property has tags.
+// TagForm is the form in which a property has tags.
 type TagForm string
 
 // The forms of tags.
@@ -50,7 +50,7 @@ const (
 	TagMap   TagForm = "map"      // {key: value}
 )
 
-// Recreation is what a change to a property does to the resource, as change sets call it.
+// Recreation reports whether a change to a property replaces the resource, in the terms of change sets.
 type Recreation string
 
 // The values of Recreation.
@@ -67,7 +67,7 @@ type Property struct {
 	Type               *Value
 }
 
-// Kind is what a value is.
+// Kind is the type of a value.
 type Kind int
 
 // The kinds of values.

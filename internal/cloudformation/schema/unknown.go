@@ -8,7 +8,7 @@ type UnknownValue struct{}
 // Unknown stands for a value that is known only once a resource exists. It has every type.
 var Unknown = UnknownValue{}
 
-// unknownText is how change sets show it.
+// unknownText is the text that change sets show for it.
 const unknownText = "{{changeSet:KNOWN_AFTER_APPLY}}"
 
 // String returns the text that change sets show.

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// ErrNotFound is what the functions of Inputs return for an export or an SSM parameter that does not exist.
+// ErrNotFound is returned by the functions of Inputs for an export or an SSM parameter that does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Inputs are what a template is bound with.
+// Inputs are the values and functions with which a template is bound.
 type Inputs struct {
 	// Parameters are values by the names of the template's parameters.
 	Parameters map[string]ParameterInput
@@ -23,7 +23,7 @@ type Inputs struct {
 	// StackOutput returns an output of another stack, or ErrNotFound, for Fn::GetStackOutput. It is called like Import.
 	StackOutput func(ctx context.Context, output StackOutput) (string, error)
 	// Parameter returns a parameter of the SSM Parameter Store, or ErrNotFound. The name may end in ":" and a version.
-	// Secure tells that the template refers to it by ssm-secure. Bind calls it for parameters of the types
+	// Secure reports that the template refers to it by ssm-secure. Bind calls it for parameters of the types
 	// AWS::SSM::Parameter::*, and the methods of Bound call it for dynamic references.
 	Parameter func(ctx context.Context, name string, secure bool) (StoredParameter, error)
 	// Zones returns the names of the Availability Zones of a region, for Fn::GetAZs.
@@ -41,7 +41,7 @@ type ParameterInput struct {
 	// UsePrevious takes Previous, the value in the last operation on the stack, nil when the parameter had none.
 	UsePrevious bool
 	Previous    *string
-	// Resolved is what an SSM parameter had as its value when the operation began, nil before that. It replaces a look
+	// Resolved is the value that an SSM parameter had when the operation began, nil before that. It replaces a look
 	// at the Parameter Store, so that all of an operation sees the same value.
 	Resolved *string
 }
@@ -53,7 +53,7 @@ type StoredParameter struct {
 	Version int64
 }
 
-// MissingError says that an identifier names nothing.
+// MissingError reports that an identifier names nothing.
 type MissingError struct{ ID string }
 
 func (e *MissingError) Error() string { return e.ID + " does not exist" }
@@ -75,7 +75,7 @@ type State interface {
 // BoundParameter is a parameter with its value.
 type BoundParameter struct {
 	Key, Value string
-	// ResolvedValue is what the SSM parameter has that Value names, "" for other types.
+	// ResolvedValue is the value of the SSM parameter that Value names, "" for other types.
 	ResolvedValue string
 	NoEcho        bool
 }

@@ -21,7 +21,8 @@ var (
 	versioned       = regexp.MustCompile(`:[0-9]+$`)
 )
 
-// secureProperties are where ssm-secure may be used: AWS::IAM::User is the only type with such a property here.
+// secureProperties are the properties that may use ssm-secure: AWS::IAM::User is the only type with such a property
+// here.
 var secureProperties = map[string]bool{"AWS::IAM::User/Properties/LoginProfile/Password": true}
 
 // dynamicReference is one in a text.

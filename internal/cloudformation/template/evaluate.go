@@ -20,7 +20,7 @@ type evaluator struct {
 	trial bool
 	// anyBranch leaves out what Fn::If chooses from, for references that do not depend on parameters.
 	anyBranch bool
-	// outputs tells that outputs are evaluated, for errors.
+	// outputs reports that outputs are evaluated, for errors.
 	outputs bool
 	// literals are the variables of Fn::ForEach, for the values that are evaluated while loops are expanded.
 	literals map[string]any
@@ -38,7 +38,7 @@ func (e *evaluator) errSkipped(name string) error {
 	return errUnresolved([]string{name}, "Resources")
 }
 
-// noValue is what Ref of AWS::NoValue returns: the property or the element is left out.
+// noValue is the value of Ref of AWS::NoValue: the property or the element is left out.
 type noValue struct{}
 
 // grow counts what a function has made.

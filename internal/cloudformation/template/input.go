@@ -125,7 +125,7 @@ func (b *Bound) resolveStored(ctx context.Context) error {
 	return nil
 }
 
-// checkExisting asks whether there is what parameters of AWS-specific types name.
+// checkExisting checks that the resources exist that parameters of AWS-specific types name.
 func (b *Bound) checkExisting(ctx context.Context) error {
 	if b.inputs.Exists == nil {
 		return nil

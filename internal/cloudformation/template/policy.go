@@ -22,7 +22,7 @@ var creationTypes = []string{groupType, "AWS::CloudFormation::WaitCondition", "A
 // member checks a member of a policy, and returns what it should be, or "".
 type member func(value any) string
 
-// creationMembers and updateMembers are what policies may have.
+// creationMembers and updateMembers are the members of creation and update policies.
 var (
 	creationMembers = map[string]map[string]member{
 		"AutoScalingCreationPolicy": {"MinSuccessfulInstancesPercent": wantPercent},

@@ -163,7 +163,7 @@ func (t *Template) section(name string, limit int) (map[string]any, error) {
 	return object, nil
 }
 
-// mappingName is what mappings and their keys may be called.
+// mappingName matches the names of mappings and their keys.
 var mappingName = regexp.MustCompile(`^[-.a-zA-Z0-9]{1,255}$`)
 
 // readMappings reads mappings of two levels. With AWS::LanguageExtensions they may have functions, which are evaluated

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Summary is what ValidateTemplate and GetTemplateSummary tell of a template.
+// Summary has the contents of a template that ValidateTemplate and GetTemplateSummary report.
 type Summary struct {
 	Description, Version string
 	Metadata             any // nil when the template has none

@@ -5,7 +5,7 @@
 // references to what does not exist, and cycles. The methods of [Bound] then evaluate functions, again and again while
 // resources come into being; what a function needs of a resource that does not exist yet is [Unknown].
 //
-// Values are what encoding/json makes with UseNumber: nil, bool, json.Number, string, []any and map[string]any.
+// Values are those that encoding/json decodes with UseNumber: nil, bool, json.Number, string, []any and map[string]any.
 //
 // Templates are written by tenants. Time and memory are in proportion to the size of the template, which is limited,
 // and to the limits in limits.go. The package reads nothing but its arguments, and is safe for concurrent use.

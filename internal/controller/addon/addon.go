@@ -35,14 +35,14 @@ type Options struct {
 	Log               *slog.Logger // slog.Default() when nil
 }
 
-// Controller keeps the add-ons of all clusters.
+// Controller reconciles the add-ons of all clusters.
 type Controller struct {
 	log       *slog.Logger
 	bootstrap *bootstrap
 	engine    *engine
 }
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -237,8 +237,8 @@ const (
 type ObjectChange struct {
 	Object record.AddonObject
 	Action Action
-	// Live is the object as it is and Result as it would be, both with their managed fields; Wanted is what the add-on
-	// is rendered to. Each is nil when there is none: no object yet, a refusal, an object that the add-on no longer
+	// Live is the object now and Result the object after the change, both with their managed fields; Wanted is the
+	// rendered object. Each is nil when there is none: no object yet, a refusal, an object that the add-on no longer
 	// has.
 	Live, Result, Wanted *unstructured.Unstructured
 	// Conflicts are the fields that others own and that the add-on wants otherwise. With OVERWRITE they are taken; with

@@ -177,7 +177,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{After: time.Millisecond}, nil
 }
 
-// runSteps does for a group what can be done now.
+// runSteps takes all steps for a group that are possible now.
 func (c *Controller) runSteps(ctx context.Context, v *view) error {
 	for _, step := range []struct {
 		what string

@@ -47,9 +47,9 @@ func parseManifests(text string) []*unstructured.Unstructured {
 	return all
 }
 
-// bootstrap puts what EKS puts into a cluster there, as eks:cluster-bootstrap, unless that was done before.
-// As on AWS it is not repeated when a user changes or deletes something: only an upgrade, or
-// something else to put there, makes it all new.
+// bootstrap applies the objects that EKS creates in every cluster, as eks:cluster-bootstrap, unless they have been
+// applied. As on AWS it does not revert what users change or delete: only an upgrade, or a change of the objects,
+// applies them again.
 func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	hooks, err := c.webhooks(p)
 	if err != nil {

@@ -213,7 +213,7 @@ var (
 	crashDeleted          = crash.At("controlplane/delete-rows-removed")
 )
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()

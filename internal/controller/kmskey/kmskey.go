@@ -1,5 +1,5 @@
-// Package kmskey carries out what is due for the keys of AWS KMS: it rotates those with automatic rotation, and deletes
-// those whose waiting period has ended, with their key material, aliases and grants.
+// Package kmskey rotates the AWS KMS keys with automatic rotation, and deletes those whose waiting period has ended,
+// with their key material, aliases and grants.
 //
 // The package reads keys. It writes through [KMS], because internal/aws/kms is the only writer of their records.
 package kmskey
@@ -15,8 +15,8 @@ import (
 
 // KMS writes the records of keys. kms.Lifecycle (internal/aws/kms) implements it.
 type KMS interface {
-	// Reconcile does what is due for the key in a row. again is the delay until the next time-driven step, 0 when there
-	// is none; gone reports whether nothing is left of the key.
+	// Reconcile rotates or deletes a key that is due. again is the delay until the next time-driven step, 0 when there is
+	// none; gone reports whether nothing is left of the key.
 	Reconcile(ctx context.Context, key string) (again time.Duration, gone bool, err error)
 }
 

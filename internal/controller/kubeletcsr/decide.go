@@ -39,8 +39,8 @@ type claim struct {
 	addresses []netip.Addr
 }
 
-// parseRequest reads a request. It gives neither a claim nor a reason for one that is not a node's.
-// What it must look like is what the signer demands:
+// parseRequest reads a request. It returns neither a claim nor a reason for one that is not a node's.
+// The signer defines the form of valid requests:
 // https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers
 func parseRequest(request *certificatesv1.CertificateSigningRequest) (c *claim, refused string) {
 	spec := request.Spec

@@ -67,7 +67,7 @@ type Controller struct {
 	pending map[string]*pending // by the keys of clusters
 }
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -98,7 +98,7 @@ var (
 	crashDeleting = crash.At("logging/deleting-a-file")
 )
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -174,7 +174,7 @@ type Options struct {
 	Log                       *slog.Logger     // slog.Default() when nil
 }
 
-// Controller keeps the node groups of all clusters.
+// Controller reconciles the node groups of all clusters.
 type Controller struct {
 	o          Options
 	log        *slog.Logger
@@ -197,7 +197,7 @@ type Controller struct {
 	keys map[string]string // keys of groups by their IDs, of those that were looked at
 }
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
 	if o.JoinTimeout == 0 {
 		o.JoinTimeout = 20 * time.Minute

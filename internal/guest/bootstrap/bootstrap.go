@@ -52,7 +52,7 @@ func (s *Script) log(format string, args ...any) {
 		fmt.Sprintf(format, args...))
 }
 
-// Run does it all; the result is the exit status.
+// Run bootstraps the node, and returns the exit status.
 func (s *Script) Run(ctx context.Context, args []string) int {
 	s.log("INFO: starting...")
 	if os.Geteuid() != 0 && s.Root == "" {

@@ -51,7 +51,7 @@ const levels = 8
 // Parse takes user data apart. Parts that cannot be used are in the result with their types; whoever runs them says so.
 func Parse(data []byte) ([]Part, error) { return ParseWithin(data, maxUserData) }
 
-// ParseWithin does what [Parse] does, with a limit, in bytes, of each document and of all parts together.
+// ParseWithin is like [Parse], with a limit, in bytes, of each document and of all parts together.
 func ParseWithin(data []byte, most int) ([]Part, error) {
 	p := parser{most: most, left: levels * most}
 	data, err := p.decode(data)
@@ -112,7 +112,7 @@ func (p *parser) addPart(part Part) error {
 // Decode undoes base64 and gzip of a document, if it is so.
 func Decode(data []byte) ([]byte, error) { return DecodeWithin(data, maxUserData) }
 
-// DecodeWithin does what [Decode] does, for a document that decompresses to most bytes at most.
+// DecodeWithin is like [Decode], for a document that decompresses to most bytes at most.
 func DecodeWithin(data []byte, most int) ([]byte, error) {
 	compact := bytes.Join(bytes.Fields(data), nil)
 	if len(compact) > 0 && len(compact)%4 == 0 {

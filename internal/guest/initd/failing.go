@@ -17,7 +17,7 @@ const (
 	retellEvery  = time.Minute
 )
 
-// countLife counts a life that ended although nobody had asked for it; why is how. op is held.
+// countLife counts an unrequested exit of the main process, with its exit status. op is held.
 func (u *service) countLife(why string) {
 	m := u.m
 	m.mu.Lock()

@@ -242,7 +242,7 @@ func (j *job) waitsFor(other *job, seen map[*job]bool) bool {
 // errCanceled is the end of a start that a stop took the place of.
 var errCanceled = errors.New("Job canceled.")
 
-// executeJob does a job when all that comes before it has ended.
+// executeJob runs a job when all jobs that it is ordered after have ended.
 func (m *manager) executeJob(j *job) {
 	u := j.unit
 	for _, k := range j.after {

@@ -90,7 +90,7 @@ const usage = `nodeadm - From zero to Node faster than you can say Elastic Kuber
     -o --config-output     File path to write the final resolved config to
 `
 
-// Run does what the arguments say; the result is the exit status.
+// Run runs the command of the arguments, and returns the exit status.
 func (c *Command) Run(ctx context.Context, args []string) int {
 	r := &run{Command: c}
 	var words []string

@@ -61,7 +61,7 @@ type Options struct {
 	SetNames func(ctx context.Context, owner string, entries []hostsfile.Entry) error
 }
 
-// Controller makes endpoints real.
+// Controller reconciles the endpoints of clusters, and their names in the host's /etc/hosts.
 type Controller struct {
 	o    Options
 	rows tables
@@ -71,7 +71,7 @@ type Controller struct {
 	problems map[string]string // that it has said then
 }
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) (*Controller, error) {
 	if o.Namespace != nil && (!o.PublicRange.IsValid() || !o.PublicRange.Addr().Is4() || o.PublicRange.Bits() > 24) {
 		return nil, fmt.Errorf("the range of public addresses %s is not an IPv4 range of a /24 at least", o.PublicRange)

@@ -69,7 +69,7 @@ const controlTime = 20 * time.Second
 // replaced.
 const namespaceCheckInterval = 250 * time.Millisecond
 
-// server does what a Config says.
+// server serves the listeners and resolvers of a Config.
 type server struct {
 	dir      string
 	log      *slog.Logger
@@ -160,7 +160,7 @@ func (s *server) reloadConfig() report {
 	return report{Problems: problems}
 }
 
-// applyConfig opens, changes and closes, so that what is open is what the Config says. mu is held.
+// applyConfig opens, changes and closes listeners until they match the Config. mu is held.
 func (s *server) applyConfig() {
 	wanted := make(map[string]bool, len(s.open))
 	before := s.problems

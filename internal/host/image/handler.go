@@ -75,7 +75,7 @@ func (r *handler) parseTarget(request *http.Request) (t target, err error) {
 		return t, &Refusal{http.StatusNotFound, "UNSUPPORTED", "there is no " + request.URL.Path + " in this registry"}
 	}
 	t.repository, t.what = match[1], match[2]
-	// What is decided about here is what the library finds below: no path leads out of its repository.
+	// The repository that is authorized here is the one that the library resolves: no path leads out of it.
 	if slices.ContainsFunc(strings.Split(strings.TrimSuffix(request.URL.Path[1:], "/"), "/"), isNoName) {
 		return t, &Refusal{http.StatusBadRequest, "NAME_INVALID", "invalid repository name: " + t.repository}
 	}
@@ -95,8 +95,8 @@ func (r *handler) parseTarget(request *http.Request) (t target, err error) {
 	return t, r.checkNames(t)
 }
 
-// checkNames refuses names that are not a host, a name within it, and a valid digest: what is authorized is what the
-// library looks up.
+// checkNames refuses names that are not a host, a name within it, and a valid digest, so that the library resolves the
+// name that was authorized.
 func (r *handler) checkNames(t target) error {
 	name := t.host + "/" + t.repository
 	if full, err := reference.WithName(name); err != nil {

@@ -165,8 +165,8 @@ func (r *Registry) dropUploads(ctx context.Context, repository string) error {
 	return err
 }
 
-// putIndex stores an index under a reference, and the one of its images that machines can run. The others stay
-// where they are: the index is what it is elsewhere, with the same digest.
+// putIndex stores an index under a reference, and the one of its images that machines can run. The others are not
+// copied; the index is unchanged, with the same digest.
 func (r *Registry) putIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
 	image, err := imageForMachines(index)
 	if err != nil {

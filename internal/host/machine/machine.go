@@ -89,7 +89,7 @@ type Image struct {
 	Node string
 }
 
-// Controller keeps machines as their instances want them.
+// Controller reconciles the machines of instances.
 type Controller struct {
 	o         Options
 	log       *slog.Logger
@@ -111,7 +111,7 @@ const namePrefix = "machine/"
 // grace is the time that a machine may take to shut down before its power is cut.
 const grace = 20 * time.Second
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -224,7 +224,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return c.reconcileRunning(ctx, key, i, m)
 }
 
-// writeMachine records an observation, when there is something new in it.
+// writeMachine writes the observed record of a machine, if it has changed.
 func (c *Controller) writeMachine(ctx context.Context, key string, m record.Machine) error {
 	if now, err := c.machines.Get(ctx, key); err == nil && now.Value == m {
 		return nil
@@ -233,7 +233,7 @@ func (c *Controller) writeMachine(ctx context.Context, key string, m record.Mach
 	return err
 }
 
-// reconcileRunning makes the machine run the boot that is wanted, and observes it.
+// reconcileRunning ensures that the machine runs the desired boot, and records what it observes.
 func (c *Controller) reconcileRunning(ctx context.Context, key string, i record.Instance,
 	m record.Machine) (reconcile.Result,
 	error) {
@@ -241,7 +241,7 @@ func (c *Controller) reconcileRunning(ctx context.Context, key string, i record.
 	alive := c.isRunning(i.ID)
 	if prepared, err := launch.Read(filepath.Join(dir, launch.SpecFile)); alive && err == nil &&
 		prepared.Boot == i.Boot {
-		// Keep it, whatever became of the programs that it was started from.
+		// The machine runs the desired boot: newer programs do not restart it.
 		if err := c.writeDHCPLease(ctx, i); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -366,7 +366,7 @@ func (c *Controller) terminate(ctx context.Context, key string, m record.Machine
 	return c.writeMachine(ctx, key, m)
 }
 
-// deleteMachine removes what is left of an instance that is no more.
+// deleteMachine removes the machine and the observed records of an instance whose record is gone.
 func (c *Controller) deleteMachine(ctx context.Context, key, id string) error {
 	if err := c.removeMachine(ctx, id); err != nil {
 		return err
@@ -391,7 +391,7 @@ func (c *Controller) stopProcess(ctx context.Context, id string) error {
 	return host.Group(c.o.Owner, id).Remove()
 }
 
-// removeMachine removes everything of a machine.
+// removeMachine stops a machine and removes its directory.
 func (c *Controller) removeMachine(ctx context.Context, id string) error {
 	dir := c.machineDir(id)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(c.o.Processes.List(namePrefix+id)) == 0 {

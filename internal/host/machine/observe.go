@@ -28,7 +28,7 @@ const consoleLimit = 64 << 10
 // impairedAfter is the number of consecutive deaths after which a machine counts as impaired.
 const impairedAfter = 3
 
-// observe writes down how a machine is whose process was ensured.
+// observe records the state of a machine whose process runs: its power state, status checks and console.
 func (c *Controller) observe(ctx context.Context, key string, i record.Instance, m record.Machine,
 	p process.Status) (reconcile.Result, error) {
 	before := m
@@ -90,8 +90,8 @@ func (c *Controller) mayWrite(id string) bool {
 	return limit.(*rate.Limiter).Allow()
 }
 
-// readReport returns what the machine says of its boot. A report that cannot be used is none: the machine, which wrote
-// it, fails its instance status check.
+// readReport returns the boot report that the machine has written. An invalid report counts as none, and the machine
+// fails its instance status check.
 func (c *Controller) readReport(id string) boot.Report {
 	data, err := guestfile.Read(filepath.Join(c.machineDir(id), launch.RunDir), boot.File, boot.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,8 +117,8 @@ func isStable(m record.Machine) bool {
 		m.UserData != boot.Running
 }
 
-// evaluateStatus makes the two status checks, and what became of the user data. A machine whose user data failed is in
-// good health, as on EC2.
+// evaluateStatus evaluates the two status checks and the result of the user data. A machine whose user data failed
+// passes its checks, as on EC2.
 func evaluateStatus(m record.Machine, s launch.Status, p process.Status, report boot.Report) record.Machine {
 	m.SystemStatus, m.InstanceStatus = ec2types.SummaryStatusInitializing, ec2types.SummaryStatusInitializing
 	broken := s.State == launch.Failed && m.Failure != "" || p.Deaths >= impairedAfter

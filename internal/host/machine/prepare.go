@@ -48,7 +48,7 @@ const (
 	baseImagesDir = "ami" // in Options.Dir: base images by their names
 )
 
-// prepare makes everything ready for launch. It reports false while the network is not.
+// prepare prepares the disk, mounts and spec of a launch. It reports false until the network interfaces are plugged.
 func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool, err error) {
 	if c.o.Unavailable != nil {
 		return false, c.o.Unavailable
@@ -75,7 +75,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	}
 	baseImage, err := c.prepareDisk(ctx, i.ID, image)
 	if err != nil {
-		return false, c.explainFull(err)
+		return false, c.wrapDiskFull(err)
 	}
 	mounts, err := image.Mounts()
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	}
 	dir := c.machineDir(i.ID)
 	if err := spec.Write(filepath.Join(dir, launch.SpecFile)); err != nil {
-		return false, c.explainFull(err)
+		return false, c.wrapDiskFull(err)
 	}
 	return true, replaceSymlink(image.Node, filepath.Join(dir, launcher))
 }
@@ -150,8 +150,8 @@ func availableMemory() (int64, error) {
 	return 0, errors.New("/proc/meminfo does not say what is available")
 }
 
-// explainFull adds what to do.
-func (c *Controller) explainFull(err error) error {
+// wrapDiskFull adds to the error of a full disk what to do about it.
+func (c *Controller) wrapDiskFull(err error) error {
 	if errors.Is(err, unix.ENOSPC) {
 		return &Failure{noCapacity, fmt.Errorf("%w: free some space in %s", err, c.o.Dir)}
 	}

@@ -39,7 +39,7 @@ type Options struct {
 	UserNamespaces bool
 }
 
-// Network makes VPCs of the store on this host.
+// Network reconciles the VPCs of the store with network namespaces of this host.
 type Network struct {
 	o       Options
 	applied applied

@@ -78,7 +78,7 @@ func (c *Controller) newFleet(cluster record.Cluster) *fleet {
 	return f
 }
 
-// run does the fleet's work until ctx ends.
+// run simulates the nodes of the fleet until ctx ends.
 func (f *fleet) run(ctx context.Context) {
 	var working conc.WaitGroup
 	defer working.Wait()

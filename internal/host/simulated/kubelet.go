@@ -234,7 +234,7 @@ func (k *kubelet) architecture() string {
 	return "amd64"
 }
 
-// reconcileNode does what is due for the node, and returns the time until the next pass.
+// reconcileNode takes the steps that are due for the node, and returns the time until the next pass.
 func (k *kubelet) reconcileNode(ctx context.Context) (again time.Duration, err error) {
 	if k.gone {
 		return 0, nil

@@ -272,7 +272,7 @@ func (f *fleet) podAddresses(node string, hostNetwork bool, _ any, name, namespa
 	return nil
 }
 
-// stepPod does what is due for a pod, and returns the time until the next step.
+// stepPod takes the steps that are due for a pod, and returns the time until the next one.
 func (f *fleet) stepPod(ctx context.Context, name podName) (time.Duration, error) {
 	f.mu.Lock()
 	if !f.listed { // an address that seems free may be another pod's

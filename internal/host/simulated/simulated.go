@@ -102,7 +102,7 @@ type Controller struct {
 	owner    map[string]string              // key of the instance, by that of the network interface
 }
 
-// New makes a controller; nothing happens before it is run.
+// New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()

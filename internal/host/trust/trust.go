@@ -34,7 +34,7 @@ const (
 
 // System is the trust store of a distribution.
 type System struct {
-	// Directory is where administrators put certificates, Suffix how the names of their files end.
+	// Directory is the directory in which administrators put certificates, Suffix the suffix of the names of their files.
 	Directory, Suffix string
 	// Update is the command that adds what is in the directory to what programs read, and removes what has gone.
 	Update []string
@@ -55,7 +55,7 @@ var systems = []System{
 	{"/usr/local/share/ca-certificates", ".crt", []string{"update-ca-certificates"}, "/etc/ssl/certs"},
 }
 
-// ErrUnknownSystem says that this host has none of the trust stores that are known.
+// ErrUnknownSystem reports that this host has none of the trust stores that are known.
 var ErrUnknownSystem = errors.New("this host has neither update-ca-certificates nor update-ca-trust")
 
 // Find returns the trust store of this host, or ErrUnknownSystem.

@@ -152,7 +152,7 @@ func (s *Server) Config(user string, groups ...string) *rest.Config {
 		KeyData: key}, QPS: -1}
 }
 
-// ConfigFor does what Config does, in the form that controllers ask for.
+// ConfigFor is like Config, in the form that controllers ask for.
 func (s *Server) ConfigFor(_ context.Context, _ record.Cluster, user string, groups ...string) (*rest.Config, error) {
 	return s.Config(user, groups...), nil
 }

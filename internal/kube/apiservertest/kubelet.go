@@ -46,7 +46,7 @@ func (k *Kubelets) Node(name, providerID string, labels map[string]string) *core
 	return node
 }
 
-// Join does what Node does, for callers other than the test itself.
+// Join is like Node, for callers other than the test itself.
 func (k *Kubelets) Join(ctx context.Context, name, providerID string, labels map[string]string) (*corev1.Node, error) {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),

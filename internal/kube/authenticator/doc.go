@@ -3,8 +3,8 @@
 //
 // An API server knows nothing of IAM. It sends the bearer token that `aws eks get-token` made to
 // the token webhook, and what no RBAC rule allows to the authorization webhook; both are served
-// here, below /clusters/<ID>/, to the one who holds that cluster's client certificate. [Endpoint],
-// [TokenWebhookFlags] and [AuthorizationConfiguration] are what an API server is started with for that. The admission
+// here, below /clusters/<ID>/, to the one who holds that cluster's client certificate. API servers are started with
+// [Endpoint], [TokenWebhookFlags] and [AuthorizationConfiguration] for that. The admission
 // webhook of pods (package podidentity) is served beside them.
 //
 // A token goes through these steps:

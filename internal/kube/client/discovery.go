@@ -44,8 +44,8 @@ func (c *Client) ServerVersion(ctx context.Context) (version.Info, error) {
 	return is, nil
 }
 
-// NewDiscovery makes a client that asks an API server for its kinds, over connections of HTTP. What all answers of one
-// discovery may have together is what one answer may have elsewhere.
+// NewDiscovery makes a client that asks an API server for its kinds, over HTTP connections. All answers of one
+// discovery together have the size limit that a single answer has elsewhere.
 func NewDiscovery(config *rest.Config, connections *http.Client) (discovery.DiscoveryInterface, error) {
 	limited := *connections
 	limited.Timeout = discoveryTimeout

@@ -51,7 +51,7 @@ func (g *plugin) health() error {
 	return g.last
 }
 
-// probe is what Status encrypts and decrypts.
+// probe is the text that Status encrypts and decrypts.
 var probe = []byte("healthy")
 
 // Status reports whether the key can be used, by use. An error makes the API server unready, and unable to write

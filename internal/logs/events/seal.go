@@ -126,8 +126,7 @@ type worker struct {
 	writers []*blockWriter
 }
 
-// maintainGroup does for a group what is to be done now: one step, and puts it in the queue again if there
-// may be more.
+// maintainGroup takes one step of the maintenance of a group, and queues the group again if there may be more.
 func (w *worker) maintainGroup(g *group) {
 	s := w.store
 	did, err := w.sealEvents(g)

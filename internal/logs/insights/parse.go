@@ -349,7 +349,7 @@ func (p *parser) parseParse() command {
 func (p *parser) parseDedup() command   { return dedupCommand{fields: p.parseNames()} }
 func (p *parser) parsePattern() command { return patternCommand{of: p.parseSum()} }
 
-// diffs are the periods that diff compares with; the first is what it takes when none is given.
+// diffs are the periods that diff compares with; the first is the default.
 var diffs = []string{"previousTime", "previousDay", "previousWeek", "previousMonth"}
 
 func (p *parser) parseDiff() command {

@@ -8,9 +8,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
 
-// segment is a stretch of a query: steps that look at one row at a time, in any order, and then one thing that looks at
-// all rows (a sink). The first segment's rows are log events, and it runs in all workers at once; the rows of each
-// later one are what the one before has put out.
+// segment is a part of a query: steps that process one row at a time, in any order, and then a sink, which processes
+// all rows. The rows of the first segment are log events, and it runs in all workers at once; the rows of each later
+// segment are the output of the one before.
 //
 // Sorting by itself is no step: a sink keeps the order that its rows were sorted by. So a filter after sort is a step
 // before the sink.

@@ -27,7 +27,7 @@ func New(t testing.TB) *store.Store {
 	return NewAt(t, Prefix(t))
 }
 
-// NewAt does what New does, under a prefix that the test knows.
+// NewAt is like New, under a prefix that the test knows.
 func NewAt(t testing.TB, prefix string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler),

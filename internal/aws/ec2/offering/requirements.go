@@ -37,8 +37,7 @@ func between[N int32 | float64](r *Requirements, name string, least, most *N, of
 	return nil
 }
 
-// addRequirement adds that types with some quality are included, excluded or required; excluded is what is meant
-// without.
+// addRequirement adds that types with some quality are included, excluded or required; the default is excluded.
 func addRequirement(r *Requirements, name, wish, usual string, has func(instancetype.Type) bool) error {
 	switch wish = cmp.Or(wish, usual); wish {
 	case "included":

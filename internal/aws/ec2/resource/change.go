@@ -37,7 +37,7 @@ func (s *Records) ApplyChange(ctx context.Context, dryRun *bool, plan func(*Chan
 	return s.CommitPlan(sc, dryRun, plan)
 }
 
-// CommitPlan does what ApplyChange does, in a given scope.
+// CommitPlan is like ApplyChange, in a given scope.
 func (s *Records) CommitPlan(sc Scope, dryRun *bool, plan func(*Change) error) error {
 	for {
 		c := NewChange(s, sc)

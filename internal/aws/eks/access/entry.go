@@ -102,7 +102,7 @@ func (s *Service) clusterWithEntries(ctx context.Context, name string) (store.Ro
 	return row, nil
 }
 
-// changeableCluster does what clusterWithEntries does, for an operation that writes.
+// changeableCluster is like clusterWithEntries, for an operation that writes.
 func (s *Service) changeableCluster(ctx context.Context, name string) (store.Row[record.Cluster], error) {
 	row, err := s.clusterWithEntries(ctx, name)
 	if err == nil && row.Value.Deleting {

@@ -199,7 +199,7 @@ func newClusterID() string {
 }
 
 // accessConfig returns the authentication mode of a new cluster, and whether its creator becomes an administrator.
-// Coracle's default is what the console of AWS chooses, API_AND_CONFIG_MAP, where the API of AWS still chooses
+// The default of Coracle is that of the AWS console, API_AND_CONFIG_MAP; the default of the EKS API is still
 // CONFIG_MAP.
 func accessConfig(name string, in *types.CreateAccessConfigRequest) (types.AuthenticationMode, bool, error) {
 	mode, admin := types.AuthenticationModeApiAndConfigMap, true

@@ -72,7 +72,7 @@ func (i *Identity) PassedRoleCredentials(roleARN, service, sessionName, resource
 	})
 }
 
-// ErrNotTrusted says that a role does not let a service assume it, or does not exist.
+// ErrNotTrusted reports that a role does not let a service assume it, or does not exist.
 var ErrNotTrusted = errors.New("the role does not exist or does not trust the service")
 
 // TrustedRole returns the role that a service assumes for a resource. It is ErrNotTrusted when the role does not exist

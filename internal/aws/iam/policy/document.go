@@ -89,7 +89,7 @@ type compiledKey struct {
 	text string
 }
 
-// Compile does what Parse does, and caches the results.
+// Compile is like Parse, and caches the results.
 func Compile(kind Kind, text string) (*Document, error) {
 	key := compiledKey{kind, text}
 	if d, ok := compiled.Get(key); ok {

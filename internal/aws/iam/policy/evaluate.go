@@ -43,7 +43,7 @@ type Policies struct {
 // Verdict is the outcome of an evaluation.
 type Verdict string
 
-// The verdicts: an implicit deny is what no statement allows.
+// The verdicts. A request that no statement allows or denies is denied implicitly.
 const (
 	Allowed      Verdict = "allowed"
 	ExplicitDeny Verdict = "explicitDeny"

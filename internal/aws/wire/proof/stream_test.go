@@ -15,7 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire/model"
 )
 
-// streamed is what a handler of the rig sends behind its output.
+// streamed is the stream that a handler of the rig sends after its output.
 type streamed struct {
 	out    any
 	events iter.Seq2[any, error]

@@ -134,7 +134,7 @@ func authenticated(raw []byte) (string, error) {
 	return meaning(r, s, body)
 }
 
-// meaning is what a service makes of the signed parts of a request.
+// meaning has the values that a service reads from the signed parts of a request.
 func meaning(r *http.Request, s *sigv4.Signature, body []byte) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

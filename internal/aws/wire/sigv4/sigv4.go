@@ -78,7 +78,7 @@ func Parse(r *http.Request) (*Signature, error) {
 	if s.host == "" {
 		s.host = r.URL.Host
 	}
-	// The request line is what was signed. URL.EscapedPath normalises the encoding of some odd bytes.
+	// The path of the request line was signed; URL.EscapedPath normalizes the encoding of some bytes.
 	if strings.HasPrefix(r.RequestURI, "/") {
 		s.path, _, _ = strings.Cut(r.RequestURI, "?")
 	}

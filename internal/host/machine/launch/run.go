@@ -69,7 +69,7 @@ func (m *machine) writeStatus(state string, err error) error {
 	return writeJSON(filepath.Join(m.spec.Dir, StatusFile), s)
 }
 
-// bootOnce runs the machine once, and reports whether it is to boot again.
+// bootOnce boots the machine and waits for its end. again reports whether the machine has asked for a reboot.
 func (m *machine) bootOnce() (again bool, err error) {
 	m.starts++
 	if err := m.writeStatus(Starting, nil); err != nil {
@@ -148,7 +148,8 @@ func describeExit(s syscall.WaitStatus) string {
 	return fmt.Sprintf("exit status %d", s.ExitStatus())
 }
 
-// startInit makes everything ready and returns the process that has become init.
+// startInit creates the cgroup and the directories, enters the network namespace, starts the second stage, and returns
+// the process of init, which the second stage has become.
 func (m *machine) startInit() (*os.Process, error) {
 	host, err := cgroup.Open()
 	if err != nil {
@@ -235,7 +236,7 @@ func (m *machine) startWithoutUserNamespace(files []*os.File) (*os.Process, erro
 	})
 }
 
-// awaitInit puts the second stage into the cgroup and sends it on its way; it returns when that has become init.
+// awaitInit adds the second stage to the cgroup, sends it the spec, and returns when it has become init.
 func (m *machine) awaitInit(p *os.Process, group cgroup.Group, send io.WriteCloser, said io.Reader) error {
 	if err := group.Add(p.Pid); err != nil {
 		return err

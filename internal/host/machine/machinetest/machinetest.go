@@ -135,7 +135,7 @@ func Network(t testing.TB, dir, name string) string {
 	return path
 }
 
-// UserNetwork does what Network does, in a user namespace that owns the network; it also returns the first ID of the
+// UserNetwork is like Network, in a user namespace that owns the network; it also returns the first ID of the
 // host that the namespace maps. It skips the test where that is not possible.
 func UserNetwork(t testing.TB, dir, name string) (path string, userID uint32) {
 	t.Helper()

@@ -266,7 +266,7 @@ func (m *moments) Merge(other Accumulator) {
 func (m *moments) Result() Value { return m.v }
 func (m *moments) Bytes() int    { return 16 + m.v.Bytes() }
 
-// rate is by how much a field changed from the earliest to the latest row that has it, per interval. AWS only says
+// rate computes the change of a field from the earliest to the latest row that has it, per interval. AWS only says
 // "the per-interval rate of change". It is Null unless rows of two moments have it.
 type rate struct {
 	interval    float64 // ms

@@ -1,7 +1,7 @@
-// Package value is what CloudWatch Logs Insights computes with: values and how they compare, the functions and
-// aggregates of the query language, the fields of JSON messages, regular expressions with bounds, and the clustering
-// behind the `pattern` command. It is pure: no I/O, no clock, no goroutine. The language (grammar, plan, pipeline) is
-// the package above it.
+// Package value implements the values of CloudWatch Logs Insights: their comparison, the functions and aggregates of
+// the query language, the fields of JSON messages, regular expressions with bounds, and the clustering behind the
+// `pattern` command. It is pure: no I/O, no clock, no goroutine. The language (grammar, plan, pipeline) is in the
+// package above it.
 //
 // Strings that come out of a Document are parts of the message they were read from. Whoever keeps a Value for longer
 // than the message lives calls Value.Clone; accumulators do so themselves.

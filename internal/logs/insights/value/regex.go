@@ -156,7 +156,7 @@ func (r *Regex) behindMatch(s string, pos int, at []int) int {
 	return pos + max(size, 1)
 }
 
-// findFrom does what find does, for matches that begin at pos or behind it.
+// findFrom is like find, for matches that begin at pos or behind it.
 func (r *Regex) findFrom(s string, pos int, done <-chan struct{}) []int {
 	if pos == 0 {
 		return r.re.FindReaderSubmatchIndex(&stoppable{text: s, done: done})
@@ -340,8 +340,8 @@ func (r *Regex) match(s string, done <-chan struct{}) bool {
 	return r.re.MatchReader(&stoppable{text: s, done: done})
 }
 
-// needle is a text to look for: /Exception/, /(?i)exception/, /(?i)(error|failure)/ are what most queries have, and
-// searching for texts is some ten times faster than the automaton of regexp.
+// needle is a literal text to search for. Most queries have expressions such as /Exception/, /(?i)exception/ and
+// /(?i)(error|failure)/, and searching for literals is some ten times faster than the automaton of regexp.
 type needle struct {
 	text   string // in lower case if fold
 	fold   bool   // case does not matter; the text is ASCII
