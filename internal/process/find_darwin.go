@@ -29,7 +29,7 @@ func openView() (view, error) { return view{}, nil }
 
 // inspect reads the marks of a process; ok is false if it has none, is gone, or is not to be trusted with any: its
 // real, effective and saved user have to be this one. What inspect returns is about one process only as long as that
-// lives; see adopt.
+// lives; see adoptProcess.
 func (view) inspect(pid int) (f Found, ok bool) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(info.Proc.P_pid) != pid || info.Proc.P_stat == zombie {

@@ -52,7 +52,7 @@ func openView() (view, error) {
 // inspect reads the marks of a process; ok is false if it has none, is gone, or is not to be trusted with any: it has
 // to run as this user and in the namespaces of this program. That comes first: reading the environment of a process is
 // reading its memory, which it can make large or slow. What inspect returns is about one process only as long as that
-// lives; see adopt.
+// lives; see adoptProcess.
 func (v view) inspect(pid int) (f Found, ok bool) {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {

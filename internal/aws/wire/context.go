@@ -44,9 +44,9 @@ type call struct {
 	answer    *answer // nil: nobody counts
 }
 
-// describe adds what policies may ask about an HTTP request: where it comes from, by which program, and whether over
+// setConnection sets what the condition keys say of an HTTP request: its source address, user agent, and whether it uses
 // TLS. Every request that is authorized goes through it, whatever its protocol.
-func (c *call) describe(r *http.Request) {
+func (c *call) setConnection(r *http.Request) {
 	c.userAgent = r.UserAgent()
 	c.secure = r.TLS != nil || IsInProcess(r.Context()) // never by the URL, which the client writes
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
@@ -99,7 +99,7 @@ func withCall(ctx context.Context, change func(*call)) context.Context {
 // one that the request is for.
 func NewContext(r *http.Request, caller Caller, region string, authorizer Authorizer, now time.Time) context.Context {
 	c := &call{caller: caller, region: region, authorize: authorizer, time: now}
-	c.describe(r)
+	c.setConnection(r)
 	return context.WithValue(r.Context(), callKey{}, c)
 }
 

@@ -235,9 +235,9 @@ func isThrottled(p any) bool {
 	return ok && errors.As(err, &throttled)
 }
 
-// dispatch does what a request asks for and leaves the response in the buffer, or returns a stream that is still to be
-// sent. The service is known even when there is an error, unless the request names none. A panic is an internal failure
-// of this request, not the end of the daemon.
+// dispatch authenticates, decodes, validates, authorizes and runs an operation. It leaves the response in the buffer,
+// or returns a stream that is still to be sent. It returns the service even with an error, unless the request names
+// none. A panic is an internal failure of this request, and does not end the daemon.
 func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service,
 	events *stream, err error) {
 	defer func() {
@@ -267,7 +267,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err := service.validate(op.input, in); err != nil {
 		return service, nil, err
 	}
-	c.complete(m, op, r, in.Interface())
+	c.setOperation(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if c.caller.Service != "" {
 		ctx = store.Limited(ctx) // what users have a service do counts as theirs
@@ -281,7 +281,8 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 			})
 		}
 	}
-	// What is authorized by rows is carried out while they are so: nobody exchanges a resource after the decision.
+	// The method runs while the records that the decision was made on are unchanged (see store.Decide): nobody replaces a
+	// resource between the two.
 	run, decision, err := store.Decide(ctx, func(recorded context.Context) error {
 		return m.authorize(ctx, recorded, c, op)
 	})
@@ -307,7 +308,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	return service, nil, err
 }
 
-// authenticate finds the operation that a request is for, and who asks.
+// authenticate verifies the signature of a request, and returns its service and operation. It sets the caller.
 func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation, error) {
 	signature, err := sigv4.Parse(r.Request)
 	if isUnsigned(err) {
@@ -360,12 +361,13 @@ func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation
 	return service, op, err
 }
 
-// complete completes what the context of a handler says about its request.
-func (c *call) complete(m *Mux, op *operation, r *request, input any) {
+// setOperation sets the fields of the call that handlers read from their context: the operation, its input and the
+// connection.
+func (c *call) setOperation(m *Mux, op *operation, r *request, input any) {
 	c.service, c.operation, c.input = op.service, op.name, input
 	c.requestID = r.id
 	c.authorize = m.options.Authorizer
-	c.describe(r.Request)
+	c.setConnection(r.Request)
 }
 
 // Decode reads a request for a service as ServeHTTP does, without a look at its signature or at the constraints of its
@@ -401,8 +403,8 @@ func (op *operation) decodeInput(r *request) (reflect.Value, error) {
 	return in, op.service.protocol().decodeRequest(op, r, in)
 }
 
-// authorize asks about everything that the operation touches. The rows that the targets come from are read in a context
-// of their own, which records them; policies are read in ctx, since a change of them takes effect with the next
+// authorize has the authorizer decide about all targets of the operation. The records of the targets are read in the
+// context recorded, which remembers them; policies are read in ctx, since a change of them takes effect with the next
 // request.
 func (m *Mux) authorize(ctx, recorded context.Context, c *call, op *operation) error {
 	if op.served.unsigned || op.served.unrestricted {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// pageToken is the content of a page token, in base64. It needs no seal: all that a forger wins is another position in a
-// list that they may read anyway.
+// pageToken is the content of a page token, in base64. It needs no seal: all that a forger wins is another position in
+// a list that they may read anyway.
 type pageToken struct {
 	Version   int    `json:"v"`
 	Operation string `json:"o"`

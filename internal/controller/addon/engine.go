@@ -21,7 +21,8 @@ import (
 // [record.Update]. The engine applies it to the cluster, as the user eks:addon-manager and with server-side apply
 // alone. A reconcile pass (reconcile.go)
 //
-//   - applies every object in a dry run first, so that a conflict or a refusal changes nothing (plan.go, ownership.go),
+//   - applies every object in a dry run first, so that a conflict or a refusal changes nothing (plan.go, conflict.go,
+//     ownership.go),
 //   - builds or pulls the images that the pods need (images.go),
 //   - applies the objects in order, and deletes those that a version no longer has (apply.go),
 //   - waits for the pods (ready.go),

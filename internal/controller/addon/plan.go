@@ -18,33 +18,6 @@ import (
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
 
-// mode is the treatment of fields for which EKS and another manager want different values.
-type mode int
-
-const (
-	// none: a conflict is an error, and nothing is changed. Yielding fields are left to other managers.
-	none mode = iota
-	// overwrite: EKS takes the ownership of all fields, yielding ones too.
-	overwrite
-	// preserve: conflicting fields are left to other managers, and recorded as kept.
-	preserve
-	// enforce: EKS takes all fields but yielding and kept ones. It corrects drift of an add-on that has been applied.
-	enforce
-)
-
-func conflictMode(r ekstypes.ResolveConflicts) mode {
-	switch r {
-	case ekstypes.ResolveConflictsOverwrite:
-		return overwrite
-	case ekstypes.ResolveConflictsPreserve:
-		return preserve
-	}
-	return none
-}
-
-// isForced reports whether fields are taken from other managers.
-func (m mode) isForced() bool { return m == overwrite || m == enforce }
-
 // step is the application of one object of an add-on: from its dry run to its server-side apply.
 type step struct {
 	object catalog.Object
@@ -131,60 +104,6 @@ func (r *requester) prepareStep(ctx context.Context, s *step, m mode, live bool)
 	}
 	s.kept, err = yieldFields(s.config, s.live, yields, s.kept)
 	return err
-}
-
-// dryRun dry-runs a step and resolves conflicts by the mode. Forced modes take the fields. Otherwise a conflict stands
-// unless EKS owns the field as well, or preserve leaves it to the other manager.
-func (r *requester) dryRun(ctx context.Context, s *step, m mode) (err error) {
-	for range 3 {
-		s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, false)
-		found := conflictsOf(err)
-		if found == nil {
-			return err
-		}
-		s.conflicts, s.refusal = found, err
-		if m.isForced() {
-			s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, true)
-			return err
-		}
-		if m == none && len(s.object.Yields) == 0 {
-			return err
-		}
-		if s.live, err = r.getObject(ctx, s.ref); err != nil {
-			return err
-		}
-		eks, err := ownedFields(s.live)
-		if err != nil {
-			return err
-		}
-		theirs, err := foreignClaims(s.live)
-		if err != nil {
-			return err
-		}
-		left, stands := false, false
-		yielding := newPathSet(s.object.Yields)
-		for _, c := range found {
-			claim, ok := theirs[c.Field]
-			switch {
-			case ok && eks.Has(claim.path) && !claim.declared && (m == preserve || yielding.contains(c.Field)):
-			case ok && m == preserve && removePath(s.config, claim.path):
-				left = true
-				s.kept = append(s.kept, c.Field)
-			default:
-				stands = true
-			}
-		}
-		switch {
-		case stands:
-			return s.refusal
-		case !left: // EKS owns all conflicting fields as well
-			s.force, s.conflicts, s.refusal = true, nil, nil
-			s.result, err = r.serverSideApply(ctx, s.ref, s.config, true, true)
-			return err
-		}
-		s.conflicts, s.refusal = nil, nil
-	}
-	return s.refusal // another manager keeps claiming fields
 }
 
 // recordProblem records a problem of a step, and returns errors that concern more than the step.
@@ -354,11 +273,4 @@ func outermost(all []FieldChange) []FieldChange {
 	}
 	set := newPathSet(whole)
 	return slices.DeleteFunc(slices.Clone(all), func(f FieldChange) bool { return set.containsAbove(f.Path) })
-}
-
-// managerOf takes the manager out of the API server's words: `conflict with "kubectl-client-side-apply" using apps/v1`.
-func managerOf(message string) string {
-	_, rest, _ := strings.Cut(message, `"`)
-	manager, _, _ := strings.Cut(rest, `"`)
-	return manager
 }

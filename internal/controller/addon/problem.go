@@ -11,7 +11,6 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
@@ -47,19 +46,6 @@ func resourceID(o record.AddonObject) string {
 		kind += "." + group
 	}
 	return kind + "/" + o.Name
-}
-
-// conflictsOf returns the fields that others own according to err, the response to an apply without force; none for any
-// other error.
-func conflictsOf(err error) []metav1.StatusCause {
-	var status *apierrors.StatusError
-	if !errors.As(err, &status) || !apierrors.IsConflict(err) || status.ErrStatus.Details == nil ||
-		strings.HasPrefix(status.ErrStatus.Message, "admission webhook ") { // a webhook may give any causes
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(status.ErrStatus.Details.Causes), func(c metav1.StatusCause) bool {
-		return c.Type != metav1.CauseTypeFieldManagerConflict
-	})
 }
 
 // What admission says, of whichever kind: it is told from what RBAC says by its words alone.

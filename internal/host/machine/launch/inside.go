@@ -37,7 +37,7 @@ func runSecondStage() error {
 	if err != nil {
 		return err
 	}
-	group := host.Group(spec.Owner, spec.InstanceID) // this process is in it, see instruct
+	group := host.Group(spec.Owner, spec.InstanceID) // this process is in it, see awaitInit
 	if spec.UserID != 0 {
 		if err := dieWithLaunch(); err != nil {
 			return err
