@@ -25,10 +25,10 @@ func Fill(in *template.Inputs, c aws.Config) {
 		return parameter(ctx, ssm.NewFromConfig(c), name, secure)
 	}
 	in.Zones = func(ctx context.Context, region string) ([]string, error) {
-		return zones(ctx, ec2.NewFromConfig(c, func(o *ec2.Options) { o.Region = region }))
+		return describeZones(ctx, ec2.NewFromConfig(c, func(o *ec2.Options) { o.Region = region }))
 	}
 	in.Exists = func(ctx context.Context, parameterType string, ids []string) error {
-		return exists(ctx, ec2.NewFromConfig(c), parameterType, ids)
+		return checkExists(ctx, ec2.NewFromConfig(c), parameterType, ids)
 	}
 }
 
@@ -46,8 +46,8 @@ func parameter(ctx context.Context, client *ssm.Client, name string, secure bool
 	return template.StoredParameter{Type: string(p.Type), Value: aws.ToString(p.Value), Version: p.Version}, nil
 }
 
-// zones returns the zones in which the account has default subnets, or all if it has none, as Fn::GetAZs does.
-func zones(ctx context.Context, client *ec2.Client) ([]string, error) {
+// describeZones returns the zones in which the account has default subnets, or all if it has none, as Fn::GetAZs does.
+func describeZones(ctx context.Context, client *ec2.Client) ([]string, error) {
 	out, err := client.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("zone-type"), Values: []string{"availability-zone"}}}})
 	if err != nil {
@@ -75,8 +75,8 @@ func zones(ctx context.Context, client *ec2.Client) ([]string, error) {
 	return all, nil
 }
 
-// exists returns a *template.MissingError for the first identifier that names nothing.
-func exists(ctx context.Context, client *ec2.Client, parameterType string, ids []string) error {
+// checkExists returns a *template.MissingError for the first identifier that names nothing.
+func checkExists(ctx context.Context, client *ec2.Client, parameterType string, ids []string) error {
 	for _, id := range ids {
 		err := describe(ctx, client, parameterType, id)
 		var api smithy.APIError

@@ -109,7 +109,7 @@ func Compute(ctx context.Context, bound *template.Bound, current map[string]Reso
 	tags func(resourceType, logicalID string) map[string]string) ([]Change, error) {
 	p := &planner{ctx: ctx, bound: bound, current: current, tags: tags, planned: map[string]*Change{}}
 	for _, id := range bound.LogicalIDs() {
-		if err := p.plan(id); err != nil {
+		if err := p.planResource(id); err != nil {
 			return nil, err
 		}
 	}
@@ -141,8 +141,8 @@ type planner struct {
 	planned map[string]*Change
 }
 
-// plan plans a resource after those that it depends on.
-func (p *planner) plan(id string) error {
+// planResource plans a resource after those that it depends on.
+func (p *planner) planResource(id string) error {
 	// Without recursion: templates are written by tenants.
 	stack := []string{id}
 	for len(stack) > 0 {
@@ -161,7 +161,7 @@ func (p *planner) plan(id string) error {
 			continue
 		}
 		stack = stack[:len(stack)-1]
-		change, err := p.change(id)
+		change, err := p.compareResource(id)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (p *planner) plan(id string) error {
 	return nil
 }
 
-func (p *planner) change(id string) (*Change, error) {
+func (p *planner) compareResource(id string) (*Change, error) {
 	r := p.bound.Resource(id)
 	properties, err := p.bound.Properties(p.ctx, id, p)
 	if err != nil {

@@ -22,13 +22,13 @@ func coerceMembers(members map[string]*Property, object map[string]any) map[stri
 	for name, value := range object {
 		coerced[name] = value
 		if p, ok := members[name]; ok {
-			coerced[name] = p.Type.coerce(value)
+			coerced[name] = p.Type.coerceValue(value)
 		}
 	}
 	return coerced
 }
 
-func (v *Value) coerce(value any) any {
+func (v *Value) coerceValue(value any) any {
 	switch v.Kind {
 	case String:
 		if text, ok := scalarText(value); ok {
@@ -54,7 +54,7 @@ func (v *Value) coerce(value any) any {
 		if list, ok := value.([]any); ok {
 			coerced := make([]any, len(list))
 			for i, item := range list {
-				coerced[i] = v.Element.coerce(item)
+				coerced[i] = v.Element.coerceValue(item)
 			}
 			return coerced
 		}
@@ -62,7 +62,7 @@ func (v *Value) coerce(value any) any {
 		if object, ok := value.(map[string]any); ok {
 			coerced := make(map[string]any, len(object))
 			for key, inner := range object {
-				coerced[key] = v.Element.coerce(inner)
+				coerced[key] = v.Element.coerceValue(inner)
 			}
 			return coerced
 		}
@@ -73,7 +73,7 @@ func (v *Value) coerce(value any) any {
 	case OneOf:
 		for _, a := range v.Alternatives { // JSON is before String
 			if a.accepts(value) {
-				return a.coerce(value)
+				return a.coerceValue(value)
 			}
 		}
 	}

@@ -55,11 +55,11 @@ func (d *difference) members(path []string, properties map[string]*Property, bef
 			d.add(inner, recreation, Change{Added: has, Removed: had, Before: old, After: now})
 			continue
 		}
-		d.value(inner, kind, old, now, recreation)
+		d.compareValue(inner, kind, old, now, recreation)
 	}
 }
 
-func (d *difference) value(path []string, kind *Value, before, after any, recreation Recreation) {
+func (d *difference) compareValue(path []string, kind *Value, before, after any, recreation Recreation) {
 	if reflect.DeepEqual(before, after) && !hasUnknown(after) {
 		return
 	}
@@ -73,7 +73,7 @@ func (d *difference) value(path []string, kind *Value, before, after any, recrea
 	newList, newIsList := after.([]any)
 	if kind.Kind == List && kind.Element.Kind == Object && oldIsList && newIsList && len(oldList) == len(newList) {
 		for i := range oldList {
-			d.value(append(slices.Clone(path), fmt.Sprint(i)), kind.Element, oldList[i], newList[i], recreation)
+			d.compareValue(append(slices.Clone(path), fmt.Sprint(i)), kind.Element, oldList[i], newList[i], recreation)
 		}
 		return
 	}

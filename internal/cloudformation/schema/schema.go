@@ -152,7 +152,7 @@ var load = sync.OnceValue(func() map[string]*Type {
 			kind.Ref = kind.PrimaryIdentifier
 		}
 		for attribute, text := range t.Attributes {
-			kind.Attributes[attribute] = r.value(text)
+			kind.Attributes[attribute] = r.parseValue(text)
 		}
 		types[name] = kind
 	}
@@ -169,7 +169,7 @@ func (r *reader) properties(from map[string]fileProperty) map[string]*Property {
 		case "maybe":
 			recreation = Conditionally
 		}
-		properties[name] = &Property{p.Required, recreation, r.value(p.Type)}
+		properties[name] = &Property{p.Required, recreation, r.parseValue(p.Type)}
 	}
 	return properties
 }
@@ -177,20 +177,20 @@ func (r *reader) properties(from map[string]fileProperty) map[string]*Property {
 var kinds = map[string]Kind{"string": String, "number": Number, "integer": Integer, "boolean": Boolean, "json": JSON,
 	"tag": TagPair}
 
-// value reads the notation of hack/cfnschema.
-func (r *reader) value(text string) *Value {
+// parseValue reads the notation of hack/cfnschema.
+func (r *reader) parseValue(text string) *Value {
 	if alternatives := strings.Split(text, "|"); len(alternatives) > 1 {
 		v := &Value{Kind: OneOf}
 		for _, alternative := range alternatives {
-			v.Alternatives = append(v.Alternatives, r.value(alternative))
+			v.Alternatives = append(v.Alternatives, r.parseValue(alternative))
 		}
 		return v
 	}
 	if element, ok := strings.CutPrefix(text, "[]"); ok {
-		return &Value{Kind: List, Element: r.value(element)}
+		return &Value{Kind: List, Element: r.parseValue(element)}
 	}
 	if element, ok := strings.CutPrefix(text, "{}"); ok {
-		return &Value{Kind: Map, Element: r.value(element)}
+		return &Value{Kind: Map, Element: r.parseValue(element)}
 	}
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		return &Value{Kind: Object, Definition: r.definition(name)}

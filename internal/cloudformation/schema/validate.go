@@ -37,11 +37,11 @@ func (v *validation) add(path, format string, args ...any) {
 // [Type.Coerce] makes right are right, and Unknown is. The result is nil when all is well.
 func (t *Type) Validate(properties map[string]any) []error {
 	v := &validation{}
-	v.object("#", t.Properties, properties)
+	v.validateObject("#", t.Properties, properties)
 	return v.problems
 }
 
-func (v *validation) object(path string, properties map[string]*Property, object map[string]any) {
+func (v *validation) validateObject(path string, properties map[string]*Property, object map[string]any) {
 	for _, name := range sortedKeys(properties) {
 		if _, ok := object[name]; !ok && properties[name].Required {
 			v.add(path, "required key [%s] not found", name)
@@ -53,65 +53,65 @@ func (v *validation) object(path string, properties map[string]*Property, object
 			v.add(path, "extraneous key [%s] is not permitted", name)
 			continue
 		}
-		v.value(path+"/"+name, p.Type, object[name])
+		v.validateValue(path+"/"+name, p.Type, object[name])
 	}
 }
 
-func (v *validation) value(path string, want *Value, value any) {
+func (v *validation) validateValue(path string, want *Value, value any) {
 	if value == any(Unknown) || len(v.problems) >= maxProblems {
 		return
 	}
 	switch want.Kind {
 	case String:
 		if _, ok := scalarText(value); !ok {
-			v.wrong(path, "String", value)
+			v.addTypeError(path, "String", value)
 		}
 	case Number:
 		if _, ok := asNumber(value); !ok {
-			v.wrong(path, "Number", value)
+			v.addTypeError(path, "Number", value)
 		}
 	case Integer:
 		if number, ok := asNumber(value); !ok || !isInteger(number) {
-			v.wrong(path, "Integer", value)
+			v.addTypeError(path, "Integer", value)
 		}
 	case Boolean:
 		if _, ok := asBool(value); !ok {
-			v.wrong(path, "Boolean", value)
+			v.addTypeError(path, "Boolean", value)
 		}
 	case JSON:
 		switch value.(type) {
 		case map[string]any, []any, string:
 		default:
-			v.wrong(path, "JSONObject", value)
+			v.addTypeError(path, "JSONObject", value)
 		}
 	case List:
 		list, ok := value.([]any)
 		if !ok {
-			v.wrong(path, "JSONArray", value)
+			v.addTypeError(path, "JSONArray", value)
 			return
 		}
 		for i, item := range list {
-			v.value(fmt.Sprintf("%s/%d", path, i), want.Element, item)
+			v.validateValue(fmt.Sprintf("%s/%d", path, i), want.Element, item)
 		}
 	case Map:
 		object, ok := value.(map[string]any)
 		if !ok {
-			v.wrong(path, "JSONObject", value)
+			v.addTypeError(path, "JSONObject", value)
 			return
 		}
 		for _, key := range sortedKeys(object) {
-			v.value(path+"/"+key, want.Element, object[key])
+			v.validateValue(path+"/"+key, want.Element, object[key])
 		}
 	case Object, TagPair:
 		object, ok := value.(map[string]any)
 		if !ok {
-			v.wrong(path, "JSONObject", value)
+			v.addTypeError(path, "JSONObject", value)
 			return
 		}
-		v.object(path, want.members(), object)
+		v.validateObject(path, want.members(), object)
 	case OneOf:
 		if !slices.ContainsFunc(want.Alternatives, func(a *Value) bool { return a.accepts(value) }) {
-			v.value(path, want.Alternatives[len(want.Alternatives)-1], value)
+			v.validateValue(path, want.Alternatives[len(want.Alternatives)-1], value)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (v *validation) value(path string, want *Value, value any) {
 // accepts reports whether nothing is wrong with a value.
 func (v *Value) accepts(value any) bool {
 	check := &validation{}
-	check.value("#", v, value)
+	check.validateValue("#", v, value)
 	return len(check.problems) == 0
 }
 
@@ -137,7 +137,7 @@ func (v *Value) members() map[string]*Property {
 	return v.Definition.Properties
 }
 
-func (v *validation) wrong(path, want string, value any) {
+func (v *validation) addTypeError(path, want string, value any) {
 	v.add(path, "expected type: %s, found: %s", want, nameType(value))
 }
 

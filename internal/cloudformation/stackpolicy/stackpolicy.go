@@ -73,14 +73,14 @@ func Parse(text string) (Policy, error) {
 		return Policy{}, fmt.Errorf("the policy has no Statement")
 	}
 	for i, s := range p.statements {
-		if err := s.check(); err != nil {
+		if err := s.validateStatement(); err != nil {
 			return Policy{}, fmt.Errorf("statement #%d: %w", i+1, err)
 		}
 	}
 	return p, nil
 }
 
-func (s statement) check() error {
+func (s statement) validateStatement() error {
 	switch {
 	case s.Effect != "Allow" && s.Effect != "Deny":
 		return fmt.Errorf("Effect must be Allow or Deny") //nolint:staticcheck // the name of a member

@@ -120,8 +120,9 @@ func (t *Template) Bind(ctx context.Context, inputs Inputs) (*Bound, error) {
 	}
 	b := &Bound{template: t, inputs: inputs, conditions: make(map[string]bool), evaluating: make(map[string]bool),
 		definitions: t.conditions, mappings: t.mappings}
-	for _, step := range []func(context.Context) error{b.bindParameters, b.checkRules, b.expand, b.bindConditions,
-		b.bindResources, b.bindOutputs, b.try} {
+	for _, step := range []func(context.Context) error{
+		b.bindParameters, b.checkRules, b.expandTransforms, b.bindConditions, b.bindResources, b.bindOutputs, b.evaluateAll,
+	} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -129,8 +130,8 @@ func (t *Template) Bind(ctx context.Context, inputs Inputs) (*Bound, error) {
 	return b, nil
 }
 
-// expand applies AWS::LanguageExtensions, and reads the sections that may have loops.
-func (b *Bound) expand(ctx context.Context) error {
+// expandTransforms applies AWS::LanguageExtensions, and reads the sections that may have loops.
+func (b *Bound) expandTransforms(ctx context.Context) error {
 	t := b.template
 	resources, outputs := t.resources, t.outputs
 	if t.hasExtensions() {

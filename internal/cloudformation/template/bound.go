@@ -59,7 +59,7 @@ func (c *checker) checkSections(resources map[string]Resource, outputs map[strin
 				r.Condition)
 		}
 		for _, part := range []any{r.Properties, r.Metadata, r.CreationPolicy, r.UpdatePolicy} {
-			if err := c.check(part); err != nil {
+			if err := c.checkReferences(part); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func (c *checker) checkSections(resources map[string]Resource, outputs map[strin
 				o.condition)
 		}
 		for _, part := range []any{o.value, o.export} {
-			if err := c.check(part); err != nil {
+			if err := c.checkReferences(part); err != nil {
 				return err
 			}
 		}
@@ -94,19 +94,21 @@ func (c *checker) checkSections(resources map[string]Resource, outputs map[strin
 func (b *Bound) bindConditions(ctx context.Context) error {
 	e := &evaluator{ctx: ctx, bound: b, trial: true}
 	for _, name := range sortedKeys(b.definitions) {
-		if _, err := e.named(name, "Condition"); err != nil {
+		if _, err := e.evaluateNamed(name, "Condition"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// holds reports whether a condition holds, or there is none.
-func (b *Bound) holds(condition string) bool { return condition == "" || b.conditions[condition] }
+// isConditionTrue reports whether a condition holds, or there is none.
+func (b *Bound) isConditionTrue(condition string) bool {
+	return condition == "" || b.conditions[condition]
+}
 
 // bindResources leaves out the resources whose condition does not hold, and orders the others.
 func (b *Bound) bindResources(context.Context) error {
-	maps.DeleteFunc(b.resources, func(_ string, r Resource) bool { return !b.holds(r.Condition) })
+	maps.DeleteFunc(b.resources, func(_ string, r Resource) bool { return !b.isConditionTrue(r.Condition) })
 	var unknown []string
 	for _, r := range b.resources {
 		if _, ok := schema.Of(r.Type); !ok || b.inputs.Served != nil && !b.inputs.Served(r.Type) {
@@ -226,7 +228,7 @@ func (e *evaluator) collectReferences(value any, needs map[string]bool) error {
 			if e.anyBranch {
 				return nil
 			}
-			taken, err := e.taken(argument)
+			taken, err := e.selectBranch(argument)
 			if err != nil {
 				return err
 			}
@@ -287,13 +289,13 @@ func (b *Bound) findCycle() []string {
 
 // bindOutputs leaves out the outputs whose condition does not hold.
 func (b *Bound) bindOutputs(context.Context) error {
-	maps.DeleteFunc(b.outputs, func(_ string, o output) bool { return !b.holds(o.condition) })
+	maps.DeleteFunc(b.outputs, func(_ string, o output) bool { return !b.isConditionTrue(o.condition) })
 	return nil
 }
 
-// try evaluates all that the template has as if no resource existed, so that what is wrong with it is found before
-// anything is made.
-func (b *Bound) try(ctx context.Context) error {
+// evaluateAll evaluates all that the template has as if no resource existed, so that what is wrong with it is found
+// before anything is made.
+func (b *Bound) evaluateAll(ctx context.Context) error {
 	size, references := 0, 0
 	for _, name := range b.LogicalIDs() {
 		r := b.resources[name]

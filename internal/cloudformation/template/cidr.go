@@ -53,7 +53,7 @@ func (e *evaluator) cidr(argument any) (any, error) {
 		blocks[i] = netip.PrefixFrom(address, length).String()
 		first.Add(first, step)
 	}
-	return blocks, e.growBy(blocks)
+	return blocks, e.addSizeOf(blocks)
 }
 
 // parseCount parses an integer that may be written as 1.0, which JSON makes of numbers.

@@ -50,7 +50,7 @@ func (e *evaluator) condition(value any) (bool, error) {
 			if !ok {
 				return false, errorf("Template error: All Conditions must be of type string")
 			}
-			return e.named(text, "Condition")
+			return e.evaluateNamed(text, "Condition")
 		case "Fn::Equals":
 			return e.equals(list)
 		case "Fn::Not":
@@ -60,17 +60,17 @@ func (e *evaluator) condition(value any) (bool, error) {
 			result, err := e.condition(list[0])
 			return !result, err
 		case "Fn::And":
-			return e.all(list, true, errAnd)
+			return e.evaluateAndOr(list, true, errAnd)
 		case "Fn::Or":
-			return e.all(list, false, errOr)
+			return e.evaluateAndOr(list, false, errOr)
 		}
 	}
 	return false, errNotCondition
 }
 
-// all evaluates Fn::And and Fn::Or, which is its opposite. All of the list is evaluated, so that its errors do not
-// depend on parameters.
-func (e *evaluator) all(list []any, and bool, wrong error) (bool, error) {
+// evaluateAndOr evaluates Fn::And and Fn::Or, which is its opposite. All of the list is evaluated, so that its errors
+// do not depend on parameters.
+func (e *evaluator) evaluateAndOr(list []any, and bool, wrong error) (bool, error) {
 	if len(list) < 2 || len(list) > 10 {
 		return false, wrong
 	}
@@ -115,8 +115,8 @@ func comparedText(value any) (string, bool) {
 	return scalarText(value)
 }
 
-// named returns whether a condition of the Conditions section holds.
-func (e *evaluator) named(name, function string) (bool, error) {
+// evaluateNamed returns whether a condition of the Conditions section holds.
+func (e *evaluator) evaluateNamed(name, function string) (bool, error) {
 	b := e.bound
 	if holds, ok := b.conditions[name]; ok {
 		return holds, nil
@@ -138,17 +138,17 @@ func (e *evaluator) named(name, function string) (bool, error) {
 	return holds, err
 }
 
-// branch evaluates Fn::If, of which the branch that is not taken is not evaluated.
-func (e *evaluator) branch(argument any) (any, error) {
-	taken, err := e.taken(argument)
+// evaluateIf evaluates Fn::If, of which the branch that is not taken is not evaluated.
+func (e *evaluator) evaluateIf(argument any) (any, error) {
+	taken, err := e.selectBranch(argument)
 	if err != nil {
 		return nil, err
 	}
 	return e.evaluate(taken)
 }
 
-// taken returns the branch that Fn::If takes.
-func (e *evaluator) taken(argument any) (any, error) {
+// selectBranch returns the branch that Fn::If takes.
+func (e *evaluator) selectBranch(argument any) (any, error) {
 	list, ok := argument.([]any)
 	if !ok || len(list) == 0 {
 		return nil, errIfName
@@ -160,7 +160,7 @@ func (e *evaluator) taken(argument any) (any, error) {
 	if len(list) != 3 {
 		return nil, errIf
 	}
-	holds, err := e.named(name, "Fn::If")
+	holds, err := e.evaluateNamed(name, "Fn::If")
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,8 @@ func nextReference(text string) (before string, reference dynamicReference, afte
 	return before, dynamicReference{referenceStart + inner + referenceEnd, service, name}, after, true
 }
 
-// check returns the error of a reference that can never be resolved.
-func (r dynamicReference) check() error {
+// validateReference returns the error of a reference that can never be resolved.
+func (r dynamicReference) validateReference() error {
 	switch r.service {
 	case "ssm", "ssm-secure":
 		if !storedReference.MatchString(r.name) {
@@ -102,7 +102,7 @@ func (e *evaluator) resolveText(text string, at path) (any, error) {
 			break
 		}
 		text = after
-		if err := reference.check(); err != nil {
+		if err := reference.validateReference(); err != nil {
 			return nil, err
 		}
 		if !reference.isSSM() {
@@ -121,11 +121,11 @@ func (e *evaluator) resolveText(text string, at path) (any, error) {
 			unknown = true
 			continue
 		}
-		value, err := e.bound.fetch(e.ctx, reference)
+		value, err := e.bound.resolveReference(e.ctx, reference)
 		if err != nil {
 			return nil, err
 		}
-		if err := e.grow(len(value)); err != nil {
+		if err := e.addSize(len(value)); err != nil {
 			return nil, err
 		}
 		b.WriteString(value)
@@ -136,8 +136,8 @@ func (e *evaluator) resolveText(text string, at path) (any, error) {
 	return b.String(), nil
 }
 
-// fetch returns the value of the SSM parameter that a reference names.
-func (b *Bound) fetch(ctx context.Context, reference dynamicReference) (string, error) {
+// resolveReference returns the value of the SSM parameter that a reference names.
+func (b *Bound) resolveReference(ctx context.Context, reference dynamicReference) (string, error) {
 	secure := reference.service == "ssm-secure"
 	stored, err := b.inputs.Parameter(ctx, reference.name, secure)
 	name := versioned.ReplaceAllString(reference.name, "")
@@ -165,7 +165,7 @@ func (p *parameter) checkDefaultReferences() error {
 		if !found {
 			return nil
 		}
-		if err := reference.check(); err != nil {
+		if err := reference.validateReference(); err != nil {
 			return err
 		}
 		if reference.isSSM() && !versioned.MatchString(reference.name) {
@@ -185,7 +185,7 @@ func (b *Bound) resolveParameter(ctx context.Context, text string, references *i
 			return resolved.String(), nil
 		}
 		text = after
-		if reference.service != "ssm" || reference.check() != nil || !versioned.MatchString(reference.name) ||
+		if reference.service != "ssm" || reference.validateReference() != nil || !versioned.MatchString(reference.name) ||
 			b.inputs.Parameter == nil {
 			resolved.WriteString(reference.text)
 			continue
@@ -193,7 +193,7 @@ func (b *Bound) resolveParameter(ctx context.Context, text string, references *i
 		if *references++; *references > maxDynamic {
 			return "", errorf("Template error: the number of dynamic references is greater than maximum allowed, %d", maxDynamic)
 		}
-		value, err := b.fetch(ctx, reference)
+		value, err := b.resolveReference(ctx, reference)
 		if err != nil {
 			return "", err
 		}

@@ -41,8 +41,8 @@ func (e *evaluator) errSkipped(name string) error {
 // noValue is the value of Ref of AWS::NoValue: the property or the element is left out.
 type noValue struct{}
 
-// grow counts what a function has made.
-func (e *evaluator) grow(size int) error {
+// addSize counts what a function has made.
+func (e *evaluator) addSize(size int) error {
 	if e.size += size + nodeSize; e.size > maxEvaluation {
 		return errTooLarge
 	}
@@ -54,7 +54,7 @@ func (e *evaluator) evaluate(value any) (any, error) {
 	switch v := value.(type) {
 	case map[string]any:
 		if name, argument := functionOf(v); name != "" {
-			return e.call(name, argument)
+			return e.callFunction(name, argument)
 		}
 		object := make(map[string]any, len(v))
 		for _, key := range sortedKeys(v) {
@@ -62,7 +62,7 @@ func (e *evaluator) evaluate(value any) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := e.grow(len(key)); err != nil {
+			if err := e.addSize(len(key)); err != nil {
 				return nil, err
 			}
 			if inner != (noValue{}) {
@@ -81,11 +81,11 @@ func (e *evaluator) evaluate(value any) (any, error) {
 				list = append(list, inner)
 			}
 		}
-		return list, e.grow(0)
+		return list, e.addSize(0)
 	case string:
-		return v, e.grow(len(v))
+		return v, e.addSize(len(v))
 	}
-	return value, e.grow(0)
+	return value, e.addSize(0)
 }
 
 // evaluateList evaluates a value that must be a list. known is false when it is Unknown.
@@ -114,8 +114,8 @@ func (e *evaluator) evaluateText(value any, wrong error) (text string, known boo
 	return text, true, nil
 }
 
-// call evaluates a function.
-func (e *evaluator) call(name string, argument any) (any, error) {
+// callFunction evaluates a function.
+func (e *evaluator) callFunction(name string, argument any) (any, error) {
 	switch name {
 	case "Ref":
 		text, ok := argument.(string)
@@ -132,20 +132,20 @@ func (e *evaluator) call(name string, argument any) (any, error) {
 	case "Fn::Split":
 		return e.split(argument)
 	case "Fn::Select":
-		return e.choose(argument)
+		return e.selectElement(argument)
 	case "Fn::FindInMap":
 		return e.findInMap(argument)
 	case "Fn::If":
-		return e.branch(argument)
+		return e.evaluateIf(argument)
 	case "Fn::Base64":
 		text, known, err := e.evaluateText(argument, errBase64)
 		if err != nil || !known {
 			return Unknown, err
 		}
 		encoded := base64.StdEncoding.EncodeToString([]byte(text))
-		return encoded, e.grow(len(encoded))
+		return encoded, e.addSize(len(encoded))
 	case "Fn::GetAZs":
-		return e.zones(argument)
+		return e.getAvailabilityZones(argument)
 	case "Fn::Cidr":
 		return e.cidr(argument)
 	case "Fn::ImportValue":
@@ -169,13 +169,13 @@ func (e *evaluator) call(name string, argument any) (any, error) {
 
 func (e *evaluator) ref(name string) (any, error) {
 	if value, ok := e.literals[name]; ok {
-		return value, e.growBy(value)
+		return value, e.addSizeOf(value)
 	}
 	if p, ok := e.bound.parameters[name]; ok {
-		return p.value, e.growBy(p.value)
+		return p.value, e.addSizeOf(p.value)
 	}
-	if value, ok := e.bound.pseudo(name); ok {
-		return value, e.growBy(value)
+	if value, ok := e.bound.pseudoParameter(name); ok {
+		return value, e.addSizeOf(value)
 	}
 	if _, ok := e.bound.resources[name]; !ok {
 		return nil, e.errSkipped(name)
@@ -187,32 +187,32 @@ func (e *evaluator) ref(name string) (any, error) {
 	if !known {
 		return Unknown, nil
 	}
-	return value, e.grow(len(value))
+	return value, e.addSize(len(value))
 }
 
-// growBy counts a value from outside of the template.
-func (e *evaluator) growBy(value any) error {
+// addSizeOf counts a value from outside of the template.
+func (e *evaluator) addSizeOf(value any) error {
 	switch v := value.(type) {
 	case string:
-		return e.grow(len(v))
+		return e.addSize(len(v))
 	case []any:
 		for _, item := range v {
-			if err := e.growBy(item); err != nil {
+			if err := e.addSizeOf(item); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		for key, item := range v {
-			if err := errors.Join(e.grow(len(key)), e.growBy(item)); err != nil {
+			if err := errors.Join(e.addSize(len(key)), e.addSizeOf(item)); err != nil {
 				return errTooLarge
 			}
 		}
 	}
-	return e.grow(0)
+	return e.addSize(0)
 }
 
-// pseudo returns the value of a pseudo parameter.
-func (b *Bound) pseudo(name string) (any, bool) {
+// pseudoParameter returns the value of a pseudo parameter.
+func (b *Bound) pseudoParameter(name string) (any, bool) {
 	p := b.inputs.Pseudo
 	switch name {
 	case "AWS::NoValue":
@@ -265,7 +265,7 @@ func (e *evaluator) attribute(resource, name string) (any, error) {
 	if !known {
 		return Unknown, nil
 	}
-	return value, e.growBy(value)
+	return value, e.addSizeOf(value)
 }
 
 func (e *evaluator) sub(argument any) (any, error) {
@@ -292,7 +292,7 @@ func (e *evaluator) sub(argument any) (any, error) {
 	}
 	for _, part := range parts {
 		b.WriteString(part.text)
-		if err := e.grow(len(part.text)); err != nil {
+		if err := e.addSize(len(part.text)); err != nil {
 			return nil, err
 		}
 		if part.variable == "" {
@@ -312,7 +312,7 @@ func (e *evaluator) sub(argument any) (any, error) {
 		if !ok {
 			return nil, errorf("Template error: variable %s in Fn::Sub expression does not resolve to a string", part.variable)
 		}
-		if err := e.grow(len(text)); err != nil {
+		if err := e.addSize(len(text)); err != nil {
 			return nil, err
 		}
 		b.WriteString(text)
@@ -357,7 +357,7 @@ func (e *evaluator) join(argument any) (any, error) {
 			b.WriteString(delimiter)
 		}
 		b.WriteString(text)
-		if err := e.grow(len(delimiter) + len(text)); err != nil {
+		if err := e.addSize(len(delimiter) + len(text)); err != nil {
 			return nil, err
 		}
 	}
@@ -379,7 +379,7 @@ func (e *evaluator) split(argument any) (any, error) {
 	}
 	items := make([]any, 0, 8)
 	for item := range strings.SplitSeq(text, delimiter) {
-		if err := e.grow(len(item)); err != nil {
+		if err := e.addSize(len(item)); err != nil {
 			return nil, err
 		}
 		items = append(items, item)
@@ -387,8 +387,8 @@ func (e *evaluator) split(argument any) (any, error) {
 	return items, nil
 }
 
-// choose evaluates Fn::Select.
-func (e *evaluator) choose(argument any) (any, error) {
+// selectElement evaluates Fn::Select.
+func (e *evaluator) selectElement(argument any) (any, error) {
 	list, ok := argument.([]any)
 	if !ok || len(list) != 2 {
 		return nil, errSelect
@@ -411,7 +411,7 @@ func (e *evaluator) choose(argument any) (any, error) {
 	return items[index], nil
 }
 
-func (e *evaluator) zones(argument any) (any, error) {
+func (e *evaluator) getAvailabilityZones(argument any) (any, error) {
 	region, known, err := e.evaluateText(argument, errGetAZs)
 	if err != nil || !known {
 		return Unknown, err
@@ -430,7 +430,7 @@ func (e *evaluator) zones(argument any) (any, error) {
 	for i, name := range names {
 		list[i] = name
 	}
-	return list, e.growBy(list)
+	return list, e.addSizeOf(list)
 }
 
 // zonesOf returns the Availability Zones of a region, for which it asks once.
@@ -466,7 +466,7 @@ func (e *evaluator) importValue(argument any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value, e.grow(len(value))
+	return value, e.addSize(len(value))
 }
 
 // StackOutput names an output of another stack, for Fn::GetStackOutput.
@@ -503,7 +503,7 @@ func (e *evaluator) stackOutput(argument any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value, e.grow(len(value))
+	return value, e.addSize(len(value))
 }
 
 // stackOutputMembers checks the form of Fn::GetStackOutput.
@@ -532,7 +532,7 @@ func (e *evaluator) extension(name string, argument any) (any, error) {
 		if !ok {
 			return nil, errLength
 		}
-		return json.Number(itoa(len(list))), e.grow(0)
+		return json.Number(itoa(len(list))), e.addSize(0)
 	}
 	switch value.(type) {
 	case []any, map[string]any:
@@ -549,7 +549,7 @@ func (e *evaluator) extension(name string, argument any) (any, error) {
 		return nil, err
 	}
 	text := strings.TrimSuffix(b.String(), "\n")
-	return text, e.grow(len(text))
+	return text, e.addSize(len(text))
 }
 
 // hasUnknown reports whether something within a value is Unknown.

@@ -26,21 +26,21 @@ func (b *Bound) expandSection(ctx context.Context, x *expander, section map[stri
 		return nil, nil
 	}
 	x.evaluator.ctx, x.evaluator.bound = ctx, b
-	value, err := x.expand(section)
+	value, err := x.expandValue(section)
 	if err != nil {
 		return nil, err
 	}
 	return value.(map[string]any), nil
 }
 
-func (x *expander) grow(size int) error {
+func (x *expander) addSize(size int) error {
 	if x.size += size + nodeSize; x.size > maxExpansion {
 		return errExtension("the expanded template is larger than maximum allowed, %d bytes", maxExpansion)
 	}
 	return nil
 }
 
-func (x *expander) expand(value any) (any, error) {
+func (x *expander) expandValue(value any) (any, error) {
 	switch v := value.(type) {
 	case map[string]any:
 		if name, argument := functionOf(v); name != "" && !isLoop(name) {
@@ -61,7 +61,7 @@ func (x *expander) expand(value any) (any, error) {
 			if err := addMember(object, key, inner); err != nil {
 				return nil, err
 			}
-			if err := x.grow(len(key)); err != nil {
+			if err := x.addSize(len(key)); err != nil {
 				return nil, err
 			}
 		}
@@ -69,23 +69,23 @@ func (x *expander) expand(value any) (any, error) {
 	case []any:
 		list := make([]any, len(v))
 		for i, item := range v {
-			inner, err := x.expand(item)
+			inner, err := x.expandValue(item)
 			if err != nil {
 				return nil, err
 			}
 			list[i] = inner
 		}
-		return list, x.grow(0)
+		return list, x.addSize(0)
 	case string:
-		return v, x.grow(len(v))
+		return v, x.addSize(len(v))
 	}
-	return value, x.grow(0)
+	return value, x.addSize(0)
 }
 
 // expandMember expands a member of an object, of which some name other parts of the template.
 func (x *expander) expandMember(key string, value any) (any, error) {
 	if key != "DependsOn" && key != "Condition" {
-		return x.expand(value)
+		return x.expandValue(value)
 	}
 	switch v := value.(type) {
 	case string:
@@ -102,9 +102,9 @@ func (x *expander) expandMember(key string, value any) (any, error) {
 				list[i] = name
 			}
 		}
-		return list, x.grow(nodeSize * len(list))
+		return list, x.addSize(nodeSize * len(list))
 	}
-	return x.expand(value)
+	return x.expandValue(value)
 }
 
 func addMember(object map[string]any, key string, value any) error {
@@ -196,7 +196,7 @@ func (x *expander) expandBody(identifier, item string, body, into map[string]any
 // substitute replaces ${Identifier} in a text. In names, &{Identifier} stands for its letters and digits. The result
 // counts as made.
 func (x *expander) substitute(text string, isName bool) (string, error) {
-	if err := x.grow(len(text)); err != nil {
+	if err := x.addSize(len(text)); err != nil {
 		return "", err
 	}
 	if len(x.evaluator.literals) == 0 || !strings.Contains(text, "{") {
@@ -207,7 +207,7 @@ func (x *expander) substitute(text string, isName bool) (string, error) {
 		if c := text[i]; (c == '$' || c == '&' && isName) && strings.HasPrefix(text[i+1:], "{") {
 			name, _, closed := strings.Cut(text[i+2:], "}")
 			if value, ok := x.evaluator.literals[name].(string); ok && closed {
-				if err := x.grow(len(value)); err != nil {
+				if err := x.addSize(len(value)); err != nil {
 					return "", err
 				}
 				if c == '&' {
@@ -237,14 +237,14 @@ func keepAlphanumeric(text string) string {
 func (x *expander) expandFunction(name string, argument any) (any, error) {
 	switch name {
 	case "Ref":
-		text, err := x.name(argument, errRef)
+		text, err := x.expandName(argument, errRef)
 		if err != nil {
 			return nil, err
 		}
 		if value, ok := x.evaluator.literals[text]; ok {
-			return value, x.grow(len(value.(string)))
+			return value, x.addSize(len(value.(string)))
 		}
-		return map[string]any{"Ref": text}, x.grow(len(text))
+		return map[string]any{"Ref": text}, x.addSize(len(text))
 	case "Fn::GetAtt":
 		return x.expandGetAtt(argument)
 	case "Fn::Sub":
@@ -260,15 +260,15 @@ func (x *expander) expandFunction(name string, argument any) (any, error) {
 			}
 		}
 	}
-	inner, err := x.expand(argument)
+	inner, err := x.expandValue(argument)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{name: inner}, x.grow(len(name))
+	return map[string]any{name: inner}, x.addSize(len(name))
 }
 
-// name returns a name that may be given by a function of parameters.
-func (x *expander) name(value any, wrong error) (string, error) {
+// expandName returns a name that may be given by a function of parameters.
+func (x *expander) expandName(value any, wrong error) (string, error) {
 	if text, ok := value.(string); ok {
 		return x.substitute(text, true)
 	}
@@ -296,13 +296,13 @@ func (x *expander) expandGetAtt(argument any) (any, error) {
 	}
 	names := make([]any, len(list))
 	for i, item := range list {
-		text, err := x.name(item, errGetAtt)
+		text, err := x.expandName(item, errGetAtt)
 		if err != nil {
 			return nil, err
 		}
 		names[i] = text
 	}
-	return map[string]any{"Fn::GetAtt": names}, x.grow(2 * nodeSize)
+	return map[string]any{"Fn::GetAtt": names}, x.addSize(2 * nodeSize)
 }
 
 func (x *expander) expandSub(argument any) (any, error) {
@@ -328,6 +328,6 @@ func (x *expander) expandSub(argument any) (any, error) {
 	if variables == nil {
 		return map[string]any{"Fn::Sub": text}, nil
 	}
-	inner, err := x.expand(variables)
+	inner, err := x.expandValue(variables)
 	return map[string]any{"Fn::Sub": []any{text, inner}}, err
 }

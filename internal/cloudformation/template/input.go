@@ -37,7 +37,7 @@ func (b *Bound) bindParameters(ctx context.Context) error {
 	m, references := &matcher{}, 0
 	for _, name := range sortedKeys(t.parameters) {
 		p, bound := t.parameters[name], b.parameters[name]
-		if err := p.check(bound.text, m); err != nil {
+		if err := p.checkValue(bound.text, m); err != nil {
 			return err
 		}
 		text, err := b.resolveParameter(ctx, bound.text, &references)

@@ -79,7 +79,7 @@ func (c *checker) checkFindInMap(argument any) error {
 		}
 	}
 	for _, item := range list {
-		if err := c.check(item); err != nil {
+		if err := c.checkReferences(item); err != nil {
 			return err
 		}
 	}

@@ -232,8 +232,8 @@ func parseNumber(text string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(strings.TrimPrefix(text, "+"))
 }
 
-// check returns the error of a value that the constraints forbid.
-func (p *parameter) check(value string, m *matcher) error {
+// checkValue returns the error of a value that the constraints forbid.
+func (p *parameter) checkValue(value string, m *matcher) error {
 	if len(value) > maxParameterSize {
 		return errorf("Parameter '%s' must be no longer than %d bytes.", p.name, maxParameterSize)
 	}

@@ -27,21 +27,21 @@ func errUnresolved(names []string, block string) error {
 		inBrackets(names), block)
 }
 
-// check checks a value with all within it.
-func (c *checker) check(value any) error {
+// checkReferences checks a value with all within it.
+func (c *checker) checkReferences(value any) error {
 	switch v := value.(type) {
 	case map[string]any:
 		if name, argument := functionOf(v); name != "" {
 			return c.checkFunction(name, argument)
 		}
 		for _, key := range sortedKeys(v) {
-			if err := c.check(v[key]); err != nil {
+			if err := c.checkReferences(v[key]); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, item := range v {
-			if err := c.check(item); err != nil {
+			if err := c.checkReferences(item); err != nil {
 				return err
 			}
 		}
@@ -111,7 +111,7 @@ func (c *checker) checkFunction(name string, argument any) error {
 	default:
 		return errUnsupported(name)
 	}
-	return c.check(argument)
+	return c.checkReferences(argument)
 }
 
 func isString(value any) bool { _, ok := value.(string); return ok }
@@ -154,7 +154,7 @@ func (c *checker) checkGetAtt(argument any) error {
 	if name, ok := attribute.(string); ok {
 		return c.checkAttribute(resource, name)
 	}
-	return c.check(attribute)
+	return c.checkReferences(attribute)
 }
 
 // checkAttribute refuses attributes that the type of a resource does not have.
@@ -198,7 +198,7 @@ func (c *checker) checkSub(argument any) error {
 		if !isScalar(variables[name]) && !isFunction(variables[name]) {
 			return errSubValue
 		}
-		if err := c.check(variables[name]); err != nil {
+		if err := c.checkReferences(variables[name]); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (c *checker) checkIf(argument any) error {
 	if _, ok := c.conditions[list[0].(string)]; !ok {
 		return errorf("Template error: unresolved condition dependency %s in Fn::If", list[0])
 	}
-	return c.check(list[1:])
+	return c.checkReferences(list[1:])
 }
 
 // checkImport refuses names of exports that depend on what is known only once resources exist.
@@ -230,7 +230,7 @@ func (c *checker) checkImport(argument any) error {
 	if c.dependsOnOthers(argument) {
 		return errImported
 	}
-	return c.check(argument)
+	return c.checkReferences(argument)
 }
 
 // dependsOnOthers reports whether a value depends on more than parameters.
@@ -302,7 +302,7 @@ func (c *checker) checkCondition(value any) error {
 			if !isList || len(list) != 2 || isPlainObject(list[0]) || isPlainObject(list[1]) {
 				return errEquals
 			}
-			return c.check(list)
+			return c.checkReferences(list)
 		case name == "Fn::Not" && (!isList || len(list) != 1 || !isCondition(list[0])):
 			return errNot
 		case name == "Fn::And" && (len(list) < 2 || len(list) > 10 || slices.ContainsFunc(list, isNotCondition)):

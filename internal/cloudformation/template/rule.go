@@ -135,7 +135,7 @@ func (b *Bound) checkRules(ctx context.Context) error {
 	for _, name := range sortedKeys(b.template.rules) {
 		rule := b.template.rules[name].(map[string]any)
 		if condition, ok := rule["RuleCondition"]; ok {
-			holds, err := e.rule(condition)
+			holds, err := e.evaluateRule(condition)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ func (b *Bound) checkRules(ctx context.Context) error {
 		}
 		for _, item := range rule["Assertions"].([]any) {
 			assertion := item.(map[string]any)
-			holds, err := e.rule(assertion["Assert"])
+			holds, err := e.evaluateRule(assertion["Assert"])
 			if err != nil {
 				return err
 			}
@@ -161,15 +161,15 @@ func (b *Bound) checkRules(ctx context.Context) error {
 	return nil
 }
 
-// rule evaluates a function that returns a bool, whose form readRules has checked.
-func (e *evaluator) rule(value any) (bool, error) {
+// evaluateRule evaluates a function that returns a bool, whose form readRules has checked.
+func (e *evaluator) evaluateRule(value any) (bool, error) {
 	for name, argument := range value.(map[string]any) {
 		list := argument.([]any)
 		switch name {
 		case "Fn::And", "Fn::Or":
 			result := name == "Fn::And"
 			for _, item := range list {
-				holds, err := e.rule(item)
+				holds, err := e.evaluateRule(item)
 				if err != nil {
 					return false, err
 				}
@@ -179,7 +179,7 @@ func (e *evaluator) rule(value any) (bool, error) {
 			}
 			return result, nil
 		case "Fn::Not":
-			holds, err := e.rule(list[0])
+			holds, err := e.evaluateRule(list[0])
 			return !holds, err
 		default:
 			return e.compareRule(name, list)
@@ -279,7 +279,7 @@ func (e *evaluator) refAll(kind string) ([]string, error) {
 // growTexts counts values from outside of the template.
 func (e *evaluator) growTexts(texts []string) error {
 	for _, text := range texts {
-		if err := e.grow(len(text)); err != nil {
+		if err := e.addSize(len(text)); err != nil {
 			return err
 		}
 	}
