@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// pattern is a path pattern in objects: field names, and "*" for all items of a list, which are told apart by their names, or
-// all fields of a map.
+// pattern is a path pattern in objects: field names, and "*" for all items of a list, which are told apart by their
+// names, or all fields of a map.
 //
 //	.spec.template.spec.containers[*].env[*].value
 //	.spec.template.spec.containers[name=aws-node].resources

@@ -7,8 +7,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/logs/events"
 )
 
-// An event's ID is a number of 56 decimal digits as on AWS: its timestamp in the bits from 144 on, below them its position
-// in the group. In their order IDs are positions.
+// An event's ID is a number of 56 decimal digits as on AWS: its timestamp in the bits from 144 on, below them its
+// position in the group. In their order IDs are positions.
 
 const (
 	idDigits  = 56

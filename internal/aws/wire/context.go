@@ -44,8 +44,8 @@ type call struct {
 	answer    *answer // nil: nobody counts
 }
 
-// setConnection sets what the condition keys say of an HTTP request: its source address, user agent, and whether it uses
-// TLS. Every request that is authorized goes through it, whatever its protocol.
+// setConnection sets what the condition keys say of an HTTP request: its source address, user agent, and whether it
+// uses TLS. Every request that is authorized goes through it, whatever its protocol.
 func (c *call) setConnection(r *http.Request) {
 	c.userAgent = r.UserAgent()
 	c.secure = r.TLS != nil || IsInProcess(r.Context()) // never by the URL, which the client writes

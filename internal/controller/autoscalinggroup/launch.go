@@ -79,7 +79,8 @@ func (c *Controller) launchMissing(ctx context.Context, v *view) error {
 	if err := c.putStatus(ctx, v); err != nil {
 		return err
 	}
-	// What could not be launched in one location is launched in another at once, and so are the launches beyond this round.
+	// What could not be launched in one location is launched in another at once, and so are the launches beyond this
+	// round.
 	if v.capacity() < v.targetCapacity() && !c.resting(v) {
 		v.again = true
 	}

@@ -39,8 +39,8 @@ func (v *view) poolCapacity() int32 {
 	return sum
 }
 
-// missingFromPool returns the capacity that the warm pool lacks. Launches that are decided upon are not in it yet, but none is
-// when instances are chosen to go.
+// missingFromPool returns the capacity that the warm pool lacks. Launches that are decided upon are not in it yet, but
+// none is when instances are chosen to go.
 func (v *view) missingFromPool() int32 { return max(v.group.Warm()-v.poolCapacity(), 0) }
 
 // drawFromWarmPool takes instances from the warm pool for as much as the group lacks.

@@ -34,8 +34,8 @@ import (
 //		CRC-32C of these
 //
 // Numbers are varints; a text is its length and its bytes. A cell is 0 when the row lacks the field, otherwise 1 more
-// than the length of its text, and the text; that of a message is its chunk, and its offset and length in the chunk when
-// that is decompressed.
+// than the length of its text, and the text; that of a message is its chunk, and its offset and length in the chunk
+// when that is decompressed.
 const (
 	resultsFormat = "coracle logs results 2\n"
 	resultsEnd    = 8 + 8 + 4

@@ -20,8 +20,9 @@ func (g *group) prepareUpdate(ctx context.Context) (time.Duration, error) {
 	if g.state.RollingUpdate == nil {
 		before := ekstypes.NodegroupScalingConfig{MinSize: g.asg.MinSize, MaxSize: g.asg.MaxSize,
 			DesiredSize: g.asg.DesiredCapacity}
-		g.state.RollingUpdate = &record.NodegroupRollingUpdate{UpdateID: g.last.ID, Phase: record.NodegroupSetUp, Since: g.c.now(),
-			Before: before}
+		g.state.RollingUpdate = &record.NodegroupRollingUpdate{
+			UpdateID: g.last.ID, Phase: record.NodegroupSetUp, Since: g.c.now(), Before: before,
+		}
 		if err := g.saveState(ctx); err != nil {
 			return 0, err
 		}

@@ -121,7 +121,9 @@ func (r *Registry) storeImage(ctx context.Context, reference string, image v1.Im
 }
 
 // storeIn stores an image, of which the blobs take room as they come; nil for one whose blobs are on this host.
-func (r *Registry) storeIn(ctx context.Context, reference string, image v1.Image, reservation *storageReservation) error {
+func (r *Registry) storeIn(
+	ctx context.Context, reference string, image v1.Image, reservation *storageReservation,
+) error {
 	manifest, err := image.Manifest()
 	if err != nil {
 		return err

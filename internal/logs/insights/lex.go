@@ -282,6 +282,6 @@ func failure(text string, where span, format string, args ...any) *SyntaxError {
 	return e
 }
 
-// hintMark parts what is wrong from what would be right in the formats given to fail: the position is written between the
-// two.
+// hintMark parts what is wrong from what would be right in the formats given to fail: the position is written between
+// the two.
 const hintMark = "\x00"

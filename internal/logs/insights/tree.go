@@ -217,8 +217,8 @@ func operatorLevel(operator string) int {
 	return comparisonLevel
 }
 
-// printWithin prints an expression for a position where the grammar has the rule of the level least, in parentheses only
-// where they are needed.
+// printWithin prints an expression for a position where the grammar has the rule of the level least, in parentheses
+// only where they are needed.
 func printWithin(e expression, least int) string {
 	text, own := "", operandLevel
 	switch e := e.(type) {

@@ -22,8 +22,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// pool is one capacity pool that a fleet can launch from: a launch template with an override, one instance type and at most one
-// subnet.
+// pool is one capacity pool that a fleet can launch from: a launch template with an override, one instance type and at
+// most one subnet.
 type pool struct {
 	index    int // among all pools of the request
 	template types.FleetLaunchTemplateSpecificationRequest

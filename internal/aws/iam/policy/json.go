@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// node is a JSON value with its position in the text: messages and the policy simulator point at it. Unlike a map it keeps
-// duplicate names, which a policy must not have.
+// node is a JSON value with its position in the text: messages and the policy simulator point at it. Unlike a map it
+// keeps duplicate names, which a policy must not have.
 type node struct {
 	value      any // string, json.Number, bool, nil; or members; or elements
 	start, end int // byte offsets in the text, end exclusive
