@@ -14,7 +14,7 @@
 // Writes are always synced to the disk.
 //
 // No cluster can fill the database: each has a share of it ([shares]). A database that is full all the
-// same is compacted and defragmented, at start and while the daemon runs ([Connection.KeepWritable]).
+// same is compacted and defragmented, at start and while the daemon runs ([Connection.RepairWhenFull]).
 //
 // With --etcd-endpoints nothing is started: [External.Connect] uses the given cluster with the
 // given certificate, and leaves its settings alone.

@@ -31,8 +31,8 @@ var (
 )
 
 // reconcileUpdate carries on the version update under way, in the four phases that EKS has. How far it has come is in
-// state.Roll; each phase reads the current state and does what is missing, so that it does not matter how often it is
-// interrupted.
+// state.RollingUpdate; each phase reads the current state and does what is missing, so that it does not matter how
+// often it is interrupted.
 //
 //   - set-up (setup.go): the Auto Scaling group has the new version of the launch template; its sizes are remembered.
 //   - scale-up (scaleup.go): it grows, until there are new nodes wherever there are old ones.
