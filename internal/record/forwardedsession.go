@@ -19,6 +19,8 @@ type ForwardedSession struct {
 	Federated bool   `json:",omitempty"`
 	// LongTerm is set when the request was signed with an access key of a user or root user, not in a session.
 	LongTerm bool `json:",omitempty"`
+	// AccessKeyID is that access key, with LongTerm: what is done on behalf of the caller ends with it.
+	AccessKeyID string `json:",omitempty"`
 	// Issued is the time at which the caller's own session was issued; zero with LongTerm.
 	Issued time.Time `json:",omitzero"`
 

@@ -165,11 +165,20 @@ func (i *Identity) resolveBearer(ctx context.Context, shown credential) (*bearer
 }
 
 // refreshBearer returns the bearer of a sealed token as it is now: ErrExpiredToken after its time, ErrUnknownAccessKey
-// when its user or role is gone.
+// when its user or role is gone, or the access key of the caller on whose behalf a service acts.
 func (i *Identity) refreshBearer(ctx context.Context, shown credential, who *bearer) (*bearer, error) {
 	s := who.session
 	if !i.now().Before(s.Expires) {
 		return nil, wire.ErrExpiredToken
+	}
+	if s.Key != "" {
+		key, err := i.keys.Get(ctx, record.AccessKeyKey(s.Key))
+		if errors.Is(err, store.ErrNotFound) || err == nil && key.Value.Inactive {
+			return nil, wire.ErrUnknownAccessKey
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	arn, err := i.principalARN(ctx, who)
 	if err != nil {

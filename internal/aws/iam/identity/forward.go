@@ -31,7 +31,8 @@ const forwardedSession = 15 * time.Minute
 func (i *Identity) Forward(caller wire.Caller) record.ForwardedSession {
 	from := SessionOf(caller)
 	if from == nil {
-		f := record.ForwardedSession{Account: caller.Account, PrincipalID: caller.UserID, LongTerm: true}
+		f := record.ForwardedSession{Account: caller.Account, PrincipalID: caller.UserID, LongTerm: true,
+			AccessKeyID: caller.AccessKeyID}
 		if _, user, ok := strings.Cut(caller.PrincipalARN, ":user/"); ok {
 			f.User = user[strings.LastIndexByte(user, '/')+1:]
 		}
@@ -40,13 +41,14 @@ func (i *Identity) Forward(caller wire.Caller) record.ForwardedSession {
 	return record.ForwardedSession{
 		Account: from.Account, Role: from.Role, User: from.User, PrincipalID: from.PrincipalID, Name: from.Name,
 		Federated: from.Federated, LongTerm: from.LongTerm, Issued: from.Issued, Policies: slices.Clone(from.Policies),
-		PolicyARNs: slices.Clone(from.PolicyARNs), Tags: maps.Clone(from.Tags),
+		AccessKeyID: from.Key, PolicyARNs: slices.Clone(from.PolicyARNs), Tags: maps.Clone(from.Tags),
 		TransitiveTags: slices.Clone(from.TransitiveTags), SourceIdentity: from.SourceIdentity, Provider: from.Provider,
 	}
 }
 
 // ForwardedCredentials returns the credentials of a service, such as "cloudformation.amazonaws.com", that acts on
-// behalf of a caller. They are renewed for as long as the service asks, and end with the user or role.
+// behalf of a caller. They are renewed for as long as the service asks, and end with the user or role, and with the
+// access key that the caller signed with, if it was one.
 func (i *Identity) ForwardedCredentials(from record.ForwardedSession, service string) aws.CredentialsProvider {
 	return i.serviceCredentials(func(context.Context) (*Session, error) {
 		return &Session{
@@ -54,6 +56,7 @@ func (i *Identity) ForwardedCredentials(from record.ForwardedSession, service st
 			Federated: from.Federated, LongTerm: from.LongTerm, Issued: from.Issued, Policies: from.Policies,
 			PolicyARNs: from.PolicyARNs, Tags: from.Tags, TransitiveTags: from.TransitiveTags,
 			SourceIdentity: from.SourceIdentity, Provider: from.Provider, Service: service, Forwarded: true,
+			Key: from.AccessKeyID,
 		}, nil
 	})
 }

@@ -106,9 +106,21 @@ func TestForwardedSessionsHaveTheCallersPermissions(t *testing.T) {
 		t.Errorf("IAM for a session token: %v", err)
 	}
 
-	// The end of the user is the end of what is done for them.
+	// The end of the access key is the end of what was asked for with it, and so is the end of the user.
 	client, _ = forwarded(t, a, user)
 	admin := a.IAM(a.Root)
+	for _, c := range []struct {
+		status types.StatusType
+		want   string
+	}{{types.StatusTypeInactive, "InvalidClientTokenId"}, {types.StatusTypeActive, ""}} {
+		if _, err := admin.UpdateAccessKey(ctx, &iam.UpdateAccessKeyInput{UserName: aws.String("dev"),
+			AccessKeyId: aws.String(user.AccessKeyID), Status: c.status}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.GetUser(ctx, &iam.GetUserInput{}); codeOf(err) != c.want {
+			t.Errorf("for a caller whose access key is %s: %v", c.status, err)
+		}
+	}
 	for _, err := range []error{
 		errOf(admin.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: aws.String("dev"),
 			AccessKeyId: aws.String(user.AccessKeyID)})),

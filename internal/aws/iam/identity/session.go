@@ -50,6 +50,8 @@ type Session struct {
 	Forwarded bool   `json:"y,omitempty"`
 	// LongTerm is set when the caller that Forwarded is about signed with an access key, not in a session.
 	LongTerm bool `json:"l,omitempty"`
+	// Key is the ID of that access key.
+	Key string `json:"z,omitempty"`
 }
 
 // limited reports whether session policies limit the session.
