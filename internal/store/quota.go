@@ -61,6 +61,14 @@ func Limited(ctx context.Context) context.Context { return context.WithValue(ctx
 // IsLimited reports whether the writes of a context are subject to the quota.
 func IsLimited(ctx context.Context) bool { return ctx.Value(limitedKey{}) != nil }
 
+// pacedKey marks the context of a controller whose writes count as what their account has written recently.
+type pacedKey struct{}
+
+// Paced returns a context whose writes fail with a [FullError] while the account that they add to has written too much
+// recently: for a controller that writes as often as a user wants, and tries again later. What the account stores does
+// not matter, so that it can be deleted.
+func Paced(ctx context.Context) context.Context { return context.WithValue(ctx, pacedKey{}, true) }
+
 // meterKey is of the meter that reads are counted by.
 type meterKey struct{}
 
@@ -198,26 +206,29 @@ func (u *usage) accountLimit(account string) int64 {
 type change struct {
 	added   int64 // bytes, net
 	written int64 // bytes
-	creates bool
+	creates bool  // a row
+	changes bool  // a row that is there
 }
 
 // admitChanges refuses changes that are too much, and counts others until done is called. What is written
 // in a transaction that fails counts, too: it may have been carried out.
-func (u *usage) admitChanges(changes map[string]change) (done func(), err error) {
+//
+// With paced, what an account stores does not matter, and what it has written recently does even if it adds nothing.
+func (u *usage) admitChanges(changes map[string]change, paced bool) (done func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.quota.Now().Unix() / 60
 	for account, c := range changes {
 		limit := u.accountLimit(account)
 		full := limit
-		if !c.creates {
+		if !c.creates || c.changes {
 			// A resource can still be changed, for it to be deleted: that begins with its new state.
 			full += limit / 16
 		}
-		if c.added > 0 && u.stored[account]+u.pending[account]+c.added > full {
+		if !paced && c.added > 0 && u.stored[account]+u.pending[account]+c.added > full {
 			return nil, &FullError{Account: account, Limit: limit}
 		}
-		if recent := u.recentBytes(account, now); c.added >= 0 && recent+c.written > limit {
+		if recent := u.recentBytes(account, now); (c.added >= 0 || paced) && recent+c.written > limit {
 			return nil, &FullError{Account: account, Limit: limit, Recent: true}
 		}
 	}
@@ -258,7 +269,8 @@ func (u *usage) recentBytes(account string, now int64) (bytes int64) {
 
 // admitOps checks the ops of a limited context against the quota.
 func (s *Store) admitOps(ctx context.Context, ops []Op) (done func(), err error) {
-	if !IsLimited(ctx) {
+	limited := IsLimited(ctx)
+	if !limited && ctx.Value(pacedKey{}) == nil {
 		return func() {}, nil
 	}
 	changes := map[string]change{}
@@ -271,6 +283,7 @@ func (s *Store) admitOps(ctx context.Context, ops []Op) (done func(), err error)
 		if ok {
 			c := changes[old.account]
 			c.added -= rowSize(o.key, old.raw)
+			c.changes = true
 			changes[old.account] = c
 		}
 		if o.put != nil {
@@ -283,5 +296,5 @@ func (s *Store) admitOps(ctx context.Context, ops []Op) (done func(), err error)
 		}
 	}
 	s.mu.RUnlock()
-	return s.usage.admitChanges(changes)
+	return s.usage.admitChanges(changes, !limited)
 }

@@ -168,6 +168,41 @@ func TestHistoryOfAnAccountIsBounded(t *testing.T) {
 	}
 }
 
+// A controller that writes as often as a user wants waits while the account has written too much, and not because the
+// account is full.
+func TestPacedWritesWait(t *testing.T) {
+	t.Parallel()
+	clock := time.Unix(1_000_000_000, 0)
+	s := storetest.NewAt(t, storetest.Prefix(t), func(o *store.Options) {
+		o.Quota = store.Quota{PerAccount: 50_000, Now: func() time.Time { return clock }}
+	})
+	rows := store.NewTable[string](s, "rows")
+	paced, key := store.Paced(t.Context()), store.Key("111111111111", "a")
+	flood := func(size int) (n int) {
+		for ; n < 100; n++ {
+			var full *store.FullError
+			if _, err := rows.Put(paced, key, strings.Repeat("x", size-n)); errors.As(err, &full) && full.Recent {
+				return n
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	if n := flood(5000); n != 9 {
+		t.Errorf("a row of 5 kB was written %d times, want 9 for 50 kB", n)
+	}
+	clock = clock.Add(11 * time.Minute)
+	for _, name := range []string{"b", "c"} { // the account is full now
+		if _, err := rows.Put(t.Context(), store.Key("111111111111", name), strings.Repeat("x", 40_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := flood(6000); n != 7 {
+		t.Errorf("in a full account a row of 6 kB was written %d times, want 7", n)
+	}
+}
+
 // Some tables have keys that are unique among all accounts: their rows are charged to the account that they name.
 func TestRowsWithoutAnAccountInTheirKeyAreCharged(t *testing.T) {
 	t.Parallel()

@@ -9,11 +9,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/coracle-eks/coracle/internal/cloudformation/plan"
+	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
 	"github.com/coracle-eks/coracle/internal/cloudformation/template"
 )
 
 // showChanges returns the changes of an update as change sets have them.
 func showChanges(p *prepared, imports map[string]map[string]string) []types.Change {
+	secrets := revision.SecretsOf(p.row, p.previous)
 	changed := map[string]bool{}
 	for _, c := range p.changes {
 		changed[c.LogicalID] = true
@@ -30,16 +32,16 @@ func showChanges(p *prepared, imports map[string]map[string]string) []types.Chan
 		switch c.Action {
 		case plan.Add:
 			shown.ResourceType = aws.String(c.New.Type)
-			shown.AfterContext = contextOf(c.New)
+			shown.AfterContext = contextOf(secrets, c.New)
 			if imports[c.LogicalID] != nil {
 				shown.Action = types.ChangeActionImport
 			}
 		case plan.Remove:
 			shown.ResourceType, shown.PhysicalResourceId = aws.String(c.Old.Type), aws.String(shownID(c.Old))
 			shown.PolicyAction = types.PolicyActionDelete
-			shown.BeforeContext = contextOf(c.Old)
+			shown.BeforeContext = contextOf(secrets, c.Old)
 		case plan.Modify:
-			showModification(shown, c, p.bound.Resource(c.LogicalID), isChanged)
+			showModification(shown, c, p.bound.Resource(c.LogicalID), isChanged, secrets)
 		}
 		list = append(list, types.Change{Type: types.ChangeTypeResource, ResourceChange: shown})
 	}
@@ -53,8 +55,8 @@ func shownID(r plan.Resource) string {
 	return r.PhysicalID
 }
 
-func contextOf(r plan.Resource) *string {
-	return aws.String(jsonText(map[string]any{"Properties": r.Properties}))
+func contextOf(secrets revision.Secrets, r plan.Resource) *string {
+	return aws.String(jsonText(map[string]any{"Properties": secrets.Value(r.Properties)}))
 }
 
 func jsonText(value any) string {
@@ -66,10 +68,10 @@ func jsonText(value any) string {
 }
 
 func showModification(shown *types.ResourceChange, c plan.Change, r template.Resource,
-	isChanged func(string) (parameter, resource bool)) {
+	isChanged func(string) (parameter, resource bool), secrets revision.Secrets) {
 	shown.ResourceType, shown.PhysicalResourceId = aws.String(c.New.Type), aws.String(shownID(c.Old))
 	shown.Replacement = types.Replacement(c.Replacement)
-	shown.BeforeContext, shown.AfterContext = contextOf(c.Old), contextOf(c.New)
+	shown.BeforeContext, shown.AfterContext = contextOf(secrets, c.Old), contextOf(secrets, c.New)
 	scope := map[types.ResourceAttribute]bool{}
 	properties, _ := r.Properties.(map[string]any)
 	for _, property := range c.Properties {
@@ -86,7 +88,7 @@ func showModification(shown *types.ResourceChange, c plan.Change, r template.Res
 			Target: &types.ResourceTargetDefinition{Attribute: attribute, Name: aws.String(name),
 				RequiresRecreation: types.RequiresRecreation(property.RequiresRecreation),
 				Path:               aws.String("/Properties/" + name),
-				BeforeValue:        valueText(c.Old.Properties[name]), AfterValue: valueText(c.New.Properties[name]),
+				BeforeValue:        valueText(secrets.Value(c.Old.Properties[name])), AfterValue: valueText(secrets.Value(c.New.Properties[name])),
 			},
 		}
 		if property.Dynamic {

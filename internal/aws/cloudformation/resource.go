@@ -25,6 +25,11 @@ func (s *Service) resourceHandlers() []wire.Handler {
 		wire.Handle(s.DescribeStackResources, func(
 			ctx context.Context, action string, in *cloudformation.DescribeStackResourcesInput,
 		) ([]wire.Target, error) {
+			if id := aws.ToString(in.PhysicalResourceId); id != "" && aws.ToString(in.StackName) == "" {
+				if v, err := s.stackOf(ctx, id); err == nil {
+					return s.onStack(ctx, action, aws.String(v.ARN()))
+				}
+			}
 			return s.onStackOrAll(ctx, action, in.StackName)
 		}),
 		wire.Handle(s.ListStackResources, func(

@@ -36,12 +36,14 @@ type wanted struct {
 
 // prepared is a revision that has been checked, and what an update to it would do.
 type prepared struct {
-	id      string
-	body    string
-	row     record.StackRevision
-	bound   *template.Bound
-	current map[string]plan.Resource
-	changes []plan.Change
+	id   string
+	body string
+	row  record.StackRevision
+	// previous is the revision that the stack has.
+	previous record.StackRevision
+	bound    *template.Bound
+	current  map[string]plan.Resource
+	changes  []plan.Change
 }
 
 // prepare checks what a request wants of a stack, which has its name and ID, but perhaps no records yet.
@@ -50,16 +52,16 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{id: newID()}
+	p := &prepared{id: newID(), previous: previous}
 	if p.body, err = s.templateBody(ctx, v, w.body, w.url, w.usePrevious); err != nil {
 		return nil, err
 	}
 	if err := refuseUnserved(w); err != nil {
 		return nil, err
 	}
-	parsed, err := template.Parse(p.body)
+	parsed, err := parse(ctx, p.body)
 	if err != nil {
-		return nil, invalidTemplate(err)
+		return nil, err
 	}
 	if err := checkCapabilities(parsed, w.capabilities); err != nil {
 		return nil, err
@@ -138,6 +140,18 @@ func (s *Service) storedTemplate(ctx context.Context, v view, id string) (string
 		return "", err
 	}
 	return revision.Decompress(row.Value.Body)
+}
+
+// parseFactor is how many bytes of memory a byte of a template may take until the request is answered.
+const parseFactor = 200
+
+// parse parses a template, for whose memory the caller's account must have room.
+func parse(ctx context.Context, body string) (*template.Template, error) {
+	if err := wire.HoldAnswer(ctx, int64(parseFactor*len(body))); err != nil {
+		return nil, err
+	}
+	parsed, err := template.Parse(body)
+	return parsed, invalidTemplate(err)
 }
 
 // invalidTemplate returns faults of a template as AWS's error.

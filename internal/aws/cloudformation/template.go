@@ -73,9 +73,9 @@ func (s *Service) GetTemplate(ctx context.Context, in *cloudformation.GetTemplat
 
 // processed returns a template after its transforms; as it was sent if it has none.
 func (s *Service) processed(ctx context.Context, v view, id, body string) (*string, error) {
-	parsed, err := template.Parse(body)
+	parsed, err := parse(ctx, body)
 	if err != nil {
-		return nil, invalidTemplate(err)
+		return nil, err
 	}
 	if len(parsed.Transforms) == 0 {
 		return &body, nil
@@ -96,20 +96,19 @@ func (s *Service) processed(ctx context.Context, v view, id, body string) (*stri
 }
 
 // bodyOf returns the template of a request that is not about a stack.
-func bodyOf(body, url *string) (*template.Template, error) {
+func bodyOf(ctx context.Context, body, url *string) (*template.Template, error) {
 	s := &Service{}
-	text, err := s.templateBody(context.Background(), view{}, body, url, nil)
+	text, err := s.templateBody(ctx, view{}, body, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := template.Parse(text)
-	return parsed, invalidTemplate(err)
+	return parse(ctx, text)
 }
 
 // ValidateTemplate checks the form of a template, and lists its parameters and the capabilities that it needs.
-func (s *Service) ValidateTemplate(_ context.Context, in *cloudformation.ValidateTemplateInput) (
+func (s *Service) ValidateTemplate(ctx context.Context, in *cloudformation.ValidateTemplateInput) (
 	*cloudformation.ValidateTemplateOutput, error) {
-	parsed, err := bodyOf(in.TemplateBody, in.TemplateURL)
+	parsed, err := bodyOf(ctx, in.TemplateBody, in.TemplateURL)
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +160,12 @@ func (s *Service) GetTemplateSummary(ctx context.Context, in *cloudformation.Get
 		if err != nil {
 			return nil, err
 		}
-		if parsed, err = template.Parse(body); err != nil {
-			return nil, invalidTemplate(err)
+		if parsed, err = parse(ctx, body); err != nil {
+			return nil, err
 		}
 	default:
 		var err error
-		if parsed, err = bodyOf(in.TemplateBody, in.TemplateURL); err != nil {
+		if parsed, err = bodyOf(ctx, in.TemplateBody, in.TemplateURL); err != nil {
 			return nil, err
 		}
 	}

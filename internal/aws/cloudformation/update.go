@@ -31,6 +31,13 @@ func (s *Service) updateHandlers() []wire.Handler {
 				tag.Action = "cloudformation:TagResource"
 				targets = append(targets, tag)
 			}
+			if err == nil && (in.StackPolicyBody != nil || in.StackPolicyDuringUpdateBody != nil) {
+				// A stack policy keeps those who may update from updating what it protects.
+				// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/protect-stack-resources.html
+				policy := targets[0]
+				policy.Action = "cloudformation:SetStackPolicy"
+				targets = append(targets, policy)
+			}
 			return targets, err
 		}),
 		wire.Handle(s.CancelUpdateStack, func(

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
+	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -183,15 +184,12 @@ func (s *Service) show(ctx context.Context, v view) (types.Stack, error) {
 	return out, nil
 }
 
-// hidden is shown instead of the value of a NoEcho parameter.
-const hidden = "****"
-
 func parameterList(parameters []record.StackParameter) []types.Parameter {
 	var list []types.Parameter
 	for _, p := range parameters {
 		value := p.Value
 		if p.NoEcho {
-			value = hidden
+			value = revision.Hidden
 		}
 		shown := types.Parameter{ParameterKey: aws.String(p.Key), ParameterValue: aws.String(value)}
 		if p.Resolved != nil && !p.NoEcho {

@@ -21,6 +21,7 @@ import (
 
 // detectDrift reads the resources of a stack and records how they differ from what the stack made of them.
 func (c *Controller) detectDrift(ctx context.Context, key string) (reconcile.Result, error) {
+	ctx = store.Paced(ctx)
 	row, err := c.drifts.Copy(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return reconcile.Result{Gone: true}, nil
@@ -40,6 +41,13 @@ func (c *Controller) detectDrift(ctx context.Context, key string) (reconcile.Res
 		return reconcile.Result{}, err
 	}
 	p := &pass{c: c, key: stack.Key, stack: stack.Value, config: c.configOf(stack.Value, d.ID, d.Caller, d.RoleARN)}
+	state, err := c.states.Get(ctx, stack.Key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return reconcile.Result{}, err
+	}
+	if err := p.loadSecrets(ctx, stack.Value.Operation.Revision, state.Value.Revision, state.Value.Current); err != nil {
+		return reconcile.Result{}, err
+	}
 	if err := p.loadResources(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -94,7 +102,7 @@ func (p *pass) readDrift(ctx context.Context, r record.StackResource) (*record.S
 	switch {
 	case errors.Is(err, resource.ErrNotFound):
 		return &record.StackResourceDrift{Status: types.StackResourceDriftStatusDeleted, CheckedAt: now,
-			Expected: r.Live.Properties}, nil
+			Expected: p.secrets.JSON(r.Live.Properties)}, nil
 	case resource.Classify(err) == resource.UnsupportedTarget && err != nil:
 		return &record.StackResourceDrift{Status: types.StackResourceDriftStatusNotChecked, CheckedAt: now}, nil
 	case err != nil:
@@ -114,7 +122,11 @@ func (p *pass) readDrift(ctx context.Context, r record.StackResource) (*record.S
 		}
 		drift.Differences = append(drift.Differences, differences("/"+name, normal(expected[name]), normal(value))...)
 	}
-	drift.Expected, drift.Actual = r.Live.Properties, encode(shown)
+	drift.Expected, drift.Actual = p.secrets.JSON(r.Live.Properties), p.secrets.JSON(encode(shown))
+	for i := range drift.Differences {
+		difference := &drift.Differences[i]
+		difference.Expected, difference.Actual = p.secrets.Text(difference.Expected), p.secrets.Text(difference.Actual)
+	}
 	if len(drift.Differences) > 0 {
 		drift.Status = types.StackResourceDriftStatusModified
 	}

@@ -195,8 +195,17 @@ func (f *forwarding) protectRemoved(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// step does what can be done for a resource whose dependencies are done.
+// step does what can be done for a resource whose dependencies are done. What an account has no room for fails.
 func (f *forwarding) step(ctx context.Context, id string) outcome {
+	o := f.advance(ctx, id)
+	var full *store.FullError
+	if errors.As(o.err, &full) && !full.Recent {
+		return f.refuse(ctx, f.row(id), f.bound.Resource(id).Type, full.Error())
+	}
+	return o
+}
+
+func (f *forwarding) advance(ctx context.Context, id string) outcome {
 	row := f.row(id)
 	if row.Value.Work != nil {
 		return f.perform(ctx, row, true)
@@ -302,7 +311,7 @@ func (f *forwarding) keep(
 		live.DependsOn = target.DependsOn
 		f.touch(&row.Value)
 		row.Value.Live = &live
-		if _, err := f.save(ctx, row); err != nil {
+		if _, err := f.save(store.Limited(ctx), row); err != nil {
 			return outcome{err: err}
 		}
 	}
@@ -347,8 +356,13 @@ func (f *forwarding) refuse(ctx context.Context, row store.Row[record.StackResou
 	return outcome{progress: true}
 }
 
-// maxProperties bounds the properties of one resource, in bytes of JSON.
-const maxProperties = 256 << 10
+// Bounds of what records have, in bytes of JSON: the properties and the attributes of one resource, and the outputs of a
+// stack.
+const (
+	maxProperties = 256 << 10
+	maxAttributes = 256 << 10
+	maxOutputs    = 512 << 10
+)
 
 // target returns a resource as the revision has it.
 func (f *forwarding) target(ctx context.Context, id string) (record.StackPhysical, error) {
@@ -476,6 +490,10 @@ func (p *pass) finishForward(ctx context.Context, f *forwarding) (*transition, t
 	if err != nil {
 		return p.fail(err.Error()), 0, nil
 	}
+	stored := storedOutputs(outputs)
+	if size := len(encode(stored)); size > maxOutputs {
+		return p.fail(fmt.Sprintf("the outputs of the stack have %d bytes; coracle accepts %d", size, maxOutputs)), 0, nil
+	}
 	reason, err := p.writeExports(ctx, outputs)
 	if err == nil && reason == "" {
 		err = p.endImports(ctx, p.stack.Operation.Revision)
@@ -488,7 +506,7 @@ func (p *pass) finishForward(ctx context.Context, f *forwarding) (*transition, t
 	}
 	t := &transition{status: types.StackStatusCreateComplete, edit: func(s *record.StackState) {
 		s.Revision, s.Current, s.Outputs, s.RoleARN = p.stack.Operation.Revision, p.stack.Operation.Revision,
-			storedOutputs(outputs), p.stack.Operation.RoleARN
+			stored, p.stack.Operation.RoleARN
 		if s.CreatedAt.IsZero() {
 			s.CreatedAt = p.stack.Operation.StartedAt
 		}

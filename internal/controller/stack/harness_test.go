@@ -191,9 +191,9 @@ type world struct {
 	skew    atomic.Int64 // of the controller's clock, in nanoseconds
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, edits ...func(*store.Options)) *world {
 	t.Helper()
-	w := &world{AWS: iamtest.New(t), t: t}
+	w := &world{AWS: iamtest.New(t, edits...), t: t}
 	w.cloud = newCloud(w.Store, "")
 	w.types = cloudTypes(w.Store)
 	w.api = service.New(service.Options{Store: w.Store, Identity: w.Identity, Types: w.types,

@@ -30,6 +30,8 @@ type pass struct {
 	state  store.Row[record.StackState]
 	config aws.Config
 
+	secrets revision.Secrets // that events and drifts do not show
+
 	mu   sync.Mutex
 	rows map[string]store.Row[record.StackResource] // by logical ID
 	done map[string]bool                            // what is as the phase wants it
@@ -42,7 +44,25 @@ const parallel = 16
 func (c *Controller) newPass(ctx context.Context, s record.Stack, state store.Row[record.StackState]) (*pass, error) {
 	op := s.Operation
 	p := &pass{c: c, key: state.Key, stack: s, state: state, config: c.configOf(s, op.ID, op.Caller, op.RoleARN)}
+	if err := p.loadSecrets(ctx, op.Revision, state.Value.Revision, state.Value.Current); err != nil {
+		return nil, err
+	}
 	return p, p.loadResources(ctx)
+}
+
+// loadSecrets reads the values of the NoEcho parameters of revisions.
+func (p *pass) loadSecrets(ctx context.Context, ids ...string) error {
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		if id == "" {
+			continue
+		}
+		of, err := p.revision(ctx, id)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		p.secrets = append(p.secrets, revision.SecretsOf(of)...)
+	}
+	return nil
 }
 
 func (p *pass) loadResources(ctx context.Context) error {
@@ -219,6 +239,11 @@ func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.Sta
 	if err != nil {
 		return nil, of, err
 	}
+	weight := min(int64(len(body)), maxParsing)
+	if err := p.c.parsing.Acquire(ctx, weight); err != nil {
+		return nil, of, err
+	}
+	defer p.c.parsing.Release(weight)
 	parsed, err := template.Parse(body)
 	if err != nil {
 		return nil, of, err
@@ -231,7 +256,7 @@ func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.Sta
 	if err != nil {
 		return nil, of, err
 	}
-	p.c.bound.Add(cacheKey, bound, int64(64<<10+20*len(body)))
+	p.c.bound.Add(cacheKey, bound, int64(64<<10+60*len(body)))
 	return bound, of, nil
 }
 
@@ -246,6 +271,7 @@ func (p *pass) events(events ...record.StackEvent) []store.Op {
 			now = p.last.Add(time.Microsecond)
 		}
 		p.last = now
+		e.Properties = p.secrets.JSON(e.Properties)
 		e.Account, e.ID, e.Token, e.At = p.stack.Account, uuid.NewString(), p.stack.Operation.Token, now
 		ops = append(ops, p.c.events.CreateOp(
 			record.StackEventKey(p.stack.Account, p.stack.Region, p.stack.ID, e.At, e.ID), e))

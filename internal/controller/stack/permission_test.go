@@ -2,8 +2,14 @@ package stack_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -13,6 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // userHandler makes IAM users, as a client of IAM.
@@ -100,5 +107,112 @@ func TestAStackMayDoWhatItsCallerMay(t *testing.T) {
 		if c.want == types.StackStatusRollbackComplete && !w.has(c.name, "is not authorized to perform: iam:CreateUser") {
 			t.Errorf("%s: the events are\n%s", c.name, strings.Join(w.events(c.name), "\n"))
 		}
+	}
+}
+
+// What a stack makes of a small template counts against the quota of its account, which can still delete it.
+func TestStacksKeepTheQuotaOfTheirAccount(t *testing.T) {
+	t.Parallel()
+	var minutes atomic.Int64
+	w := newWorld(t, func(o *store.Options) {
+		o.Quota = store.Quota{PerAccount: 400_000, Now: func() time.Time {
+			return time.Unix(60*minutes.Add(1), 0) // what is written is history soon
+		}}
+	})
+	var resources []string
+	for i := range 30 {
+		resources = append(resources, fmt.Sprintf(`"R%d":{"Type":"AWS::Logs::LogGroup","Metadata":[%s{"Ref":"P"}]}`, i,
+			strings.Repeat(`{"Ref":"P"},`, 9)))
+	}
+	body := strings.ReplaceAll(`{"Parameters":{"P":{"Type":"String"}},"Resources":{`+strings.Join(resources, ",")+`}}`,
+		`"Metadata":[`, `"Metadata":{"a":[`)
+	body = strings.ReplaceAll(body, `{"Ref":"P"}]}`, `{"Ref":"P"}]}}`)
+	w.create("big", body, func(in *cloudformation.CreateStackInput) {
+		in.Parameters = []types.Parameter{{ParameterKey: aws.String("P"),
+			ParameterValue: aws.String(strings.Repeat("x", 4000))}}
+		in.OnFailure = types.OnFailureDoNothing
+	})
+	w.await("big", types.StackStatusCreateFailed)
+	if !w.has("big", "CREATE_FAILED Account 111122223333 has reached the quota") {
+		t.Errorf("events: %.3000s", strings.Join(w.events("big"), "\n"))
+	}
+	if n := len(w.all()); n == 0 || n > 12 {
+		t.Errorf("a stack of 1.2 MB has %d resources of 40 kB in an account of 400 kB", n)
+	}
+	id := *w.describe("big").StackId
+	w.delete("big")
+	w.await(id, types.StackStatusDeleteComplete)
+}
+
+// What protects a stack, and what is secret about it, is not for those who may update or see it.
+func TestStackPoliciesAndSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	const secret = "a-secret-value"
+	body := func(days string) string {
+		return `{"Parameters":{"P":{"Type":"String","NoEcho":true}},"Resources":{
+			"A":{"Type":"AWS::SSM::Parameter","Properties":{"Type":"String","Value":{"Fn::Sub":"x${P}"},
+				"Description":"` + days + `"}},
+			"B":{"Type":"AWS::SSM::Parameter","Properties":{"Type":"String","Value":{"Fn::Base64":{"Ref":"P"}}}}}}`
+	}
+	parameters := []types.Parameter{{ParameterKey: aws.String("P"), ParameterValue: aws.String(secret)}}
+	w.create("s", body("1"), func(in *cloudformation.CreateStackInput) {
+		in.Parameters = parameters
+		in.StackPolicyBody = aws.String(`{"Statement":{"Effect":"Deny","Action":"Update:*","Principal":"*","Resource":"*"}}`)
+	})
+	w.await("s", types.StackStatusCreateComplete)
+	updater := w.as(w.NewUser(t, "updater", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*",
+		"Resource":"*"},{"Effect":"Deny","Action":"cloudformation:SetStackPolicy","Resource":"*"}]}`))
+	allow := aws.String(`{"Statement":{"Effect":"Allow","Action":"Update:*","Principal":"*","Resource":"*"}}`)
+	for name, in := range map[string]*cloudformation.UpdateStackInput{
+		"for the update": {StackPolicyDuringUpdateBody: allow}, "from now on": {StackPolicyBody: allow},
+	} {
+		in.StackName, in.TemplateBody, in.Parameters = aws.String("s"), aws.String(body("2")), parameters
+		if _, err := updater.UpdateStack(ctx, in); awstest.Code(err) != "AccessDenied" {
+			t.Errorf("who may not set stack policies sets one %s: %v", name, err)
+		}
+	}
+	set := awstest.Must[*cloudformation.CreateChangeSetOutput](t)(w.CreateChangeSet(ctx,
+		&cloudformation.CreateChangeSetInput{StackName: aws.String("s"), ChangeSetName: aws.String("c"),
+			TemplateBody: aws.String(body("2")), Parameters: parameters}))
+	shown := awstest.Must[*cloudformation.DescribeChangeSetOutput](t)(w.DescribeChangeSet(ctx,
+		&cloudformation.DescribeChangeSetInput{ChangeSetName: set.Id, IncludePropertyValues: aws.Bool(true)}))
+	events := awstest.Must[*cloudformation.DescribeStackEventsOutput](t)(w.DescribeStackEvents(ctx,
+		&cloudformation.DescribeStackEventsInput{StackName: aws.String("s")}))
+	drift := awstest.Must[*cloudformation.DetectStackResourceDriftOutput](t)(w.DetectStackResourceDrift(ctx,
+		&cloudformation.DetectStackResourceDriftInput{StackName: aws.String("s"), LogicalResourceId: aws.String("A")}))
+	for name, what := range map[string]any{"change set": shown, "events": events, "drift": drift} {
+		text, err := json.Marshal(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hidden := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))} {
+			if strings.Contains(string(text), hidden) {
+				t.Errorf("the %s shows the value of a NoEcho parameter: %s", name, text)
+			}
+		}
+		if !strings.Contains(string(text), `****`) {
+			t.Errorf("the %s hides nothing: %s", name, text)
+		}
+	}
+	if rows := awstest.Must[[]store.Row[thing]](t)(w.cloud.things.List(ctx, "")); !slices.ContainsFunc(rows,
+		func(r store.Row[thing]) bool { return r.Value.Properties["Value"] == "x"+secret }) {
+		t.Errorf("the resource did not get the value: %v", rows)
+	}
+
+	// A wait condition gets the signals of a handle for its URL, not for its name.
+	w.create("handle", `{"Resources":{"H":{"Type":"AWS::CloudFormation::WaitConditionHandle"}}}`)
+	w.await("handle", types.StackStatusCreateComplete)
+	url := awstest.Must[*cloudformation.DescribeStackResourceOutput](t)(w.DescribeStackResource(ctx,
+		&cloudformation.DescribeStackResourceInput{StackName: aws.String("handle"), LogicalResourceId: aws.String("H")}))
+	known, _, _ := strings.Cut(*url.StackResourceDetail.PhysicalResourceId, "?")
+	w.create("spy", `{"Resources":{"W":{"Type":"AWS::CloudFormation::WaitCondition","Properties":{
+		"Handle":"`+known+`","Timeout":1,"Count":1}}}}`, func(in *cloudformation.CreateStackInput) {
+		in.OnFailure = types.OnFailureDoNothing
+	})
+	w.await("spy", types.StackStatusCreateFailed)
+	if !w.has("spy", "Handle is not a wait condition handle") {
+		t.Errorf("events: %q", w.events("spy"))
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/coracle-eks/coracle/internal/cloudformation/template"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
@@ -70,6 +71,7 @@ type Controller struct {
 
 	bound   *sizedcache.Cache[string, *template.Bound] // by operation and revision
 	configs *sizedcache.Cache[string, aws.Config]      // by operation, for credentials that are used more than once
+	parsing *semaphore.Weighted
 
 	mu sync.Mutex
 	// waiting has the resources that are not stable yet, by the key of their stack, and then their own. It is a hint:
@@ -99,6 +101,9 @@ const (
 	maxBound   = 256 << 20
 	maxConfigs = 10_000
 )
+
+// maxParsing is how many bytes of templates are parsed at a time: each takes some hundred bytes of memory.
+const maxParsing = 2 << 20
 
 // configOf returns the SDK's configuration for an operation.
 func (c *Controller) configOf(s record.Stack, operation string, caller record.ForwardedSession,
@@ -134,7 +139,7 @@ func New(o Options) *Controller {
 		exports: record.StackExports(o.Store), imported: record.StackImportedValues(o.Store),
 		drifts: record.StackDriftDetections(o.Store), now: o.Now, log: o.Log,
 		bound: sizedcache.New[string, *template.Bound](maxBound), waiting: map[string]map[string]*wait{},
-		configs: sizedcache.New[string, aws.Config](maxConfigs),
+		configs: sizedcache.New[string, aws.Config](maxConfigs), parsing: semaphore.NewWeighted(maxParsing),
 	}
 }
 
@@ -153,6 +158,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 
 // Reconcile does what can be done now for a stack.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	ctx = store.Paced(ctx) // users choose how often stacks are written
 	stack, err := c.stacks.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		c.forget(key)

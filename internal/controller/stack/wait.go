@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -22,7 +23,8 @@ func Own(s *store.Store, endpoint func(region string) string) TypeTable {
 	return TypeTable{
 		"AWS::CloudFormation::Stack": {Handler: nested{}, NameLimit: 128, Tagged: true,
 			Refused: []string{"NotificationARNs"}},
-		"AWS::CloudFormation::WaitCondition":       {Handler: waitCondition{record.StackSignals(s)}, NameLimit: 255},
+		"AWS::CloudFormation::WaitCondition": {Handler: waitCondition{record.StackSignals(s), record.StackResources(s)},
+			NameLimit: 255},
 		"AWS::CloudFormation::WaitConditionHandle": {Handler: waitHandle{endpoint}},
 	}
 }
@@ -59,7 +61,18 @@ func (waitHandle) Read(_ context.Context, r *resource.Request) (properties, attr
 
 // waitCondition waits for signals to a handle.
 type waitCondition struct {
-	signals store.Table[record.StackSignal]
+	signals   store.Table[record.StackSignal]
+	resources store.Table[record.StackResource]
+}
+
+// isHandle reports whether a URL is that of the handle which it names: what was sent there is for those who know it.
+func (h waitCondition) isHandle(ctx context.Context, url string, parts []string) (bool, error) {
+	row, err := h.resources.Get(ctx, record.StackResourceKey(parts[0], parts[1], parts[2], parts[3]))
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	live := row.Value.Live
+	return live != nil && live.Type == "AWS::CloudFormation::WaitConditionHandle" && live.PhysicalID == url, err
 }
 
 // Create is part of resource.Handler.
@@ -74,6 +87,11 @@ func (h waitCondition) Create(ctx context.Context, r *resource.Request) (resourc
 		parts = strings.Split(strings.TrimPrefix(handle.Path, revision.WaitConditionPrefix), "/")
 	}
 	if len(parts) != 4 || parts[0] != r.Account || parts[1] != r.Region {
+		return resource.Result{}, resource.Errorf(resource.InvalidRequest, "Handle is not a wait condition handle")
+	}
+	if ok, err := h.isHandle(ctx, fmt.Sprint(r.Properties["Handle"]), parts); err != nil {
+		return resource.Result{}, err
+	} else if !ok {
 		return resource.Result{}, resource.Errorf(resource.InvalidRequest, "Handle is not a wait condition handle")
 	}
 	since, err := time.Parse(time.RFC3339Nano, r.Progress["since"])

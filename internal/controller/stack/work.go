@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
@@ -66,10 +67,18 @@ func (p *pass) plan(ctx context.Context, row store.Row[record.StackResource], w 
 	if (w.Action == record.ResourceUpdate || w.Replaces) && row.Value.Live != nil {
 		shown.PhysicalID, shown.Ref = row.Value.Live.PhysicalID, row.Value.Live.Ref
 	}
+	if slices.Contains(adding, p.state.Value.Status) {
+		ctx = store.Limited(ctx) // this is where a stack grows
+	}
 	row, err := p.save(ctx, row, resourceEvent(row.Value.LogicalID, shown, statusOf(w), reason))
 	afterPlanned.Here()
 	return row, err
 }
+
+// adding are the statuses of a stack to which resources are added. All else must go on in an account that is full: its
+// resources are deleted, too.
+var adding = []types.StackStatus{types.StackStatusCreateInProgress, types.StackStatusUpdateInProgress,
+	types.StackStatusImportInProgress}
 
 // statusOf returns the status of a resource during work: AWS shows a replacement as an update.
 func statusOf(w record.StackWork) types.ResourceStatus {
@@ -253,6 +262,11 @@ func (p *pass) endHandled(ctx context.Context, row store.Row[record.StackResourc
 	}
 	row.Value.Work = &w
 	p.c.endWait(p.key, row.Value.LogicalID)
+	if len(w.Target.Attributes) > maxAttributes {
+		w.Target.Attributes = nil
+		return p.endFailed(ctx, row, fmt.Sprintf("the attributes of the resource have more than %d bytes", maxAttributes),
+			resource.Result{})
+	}
 	var events []record.StackEvent
 	if initiated {
 		events = append(events, resourceEvent(row.Value.LogicalID, w.Target, statusOf(w),

@@ -27,11 +27,14 @@ func New(t testing.TB) *store.Store {
 	return NewAt(t, Prefix(t))
 }
 
-// NewAt is like New, under a prefix that the test knows.
-func NewAt(t testing.TB, prefix string) *store.Store {
+// NewAt does what New does, under a prefix that the test knows, with options that the test may edit.
+func NewAt(t testing.TB, prefix string, edits ...func(*store.Options)) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), Client(t), store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler),
-		WriteTimeout: eventually.Limit})
+	options := store.Options{Prefix: prefix, Log: slog.New(slog.DiscardHandler), WriteTimeout: eventually.Limit}
+	for _, edit := range edits {
+		edit(&options)
+	}
+	s, err := store.Open(t.Context(), Client(t), options)
 	if err != nil {
 		t.Fatal(err)
 	}

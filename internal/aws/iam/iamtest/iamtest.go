@@ -48,11 +48,11 @@ type AWS struct {
 	authorized func()    // called once, after the next decision
 }
 
-// New starts an endpoint that goes with the test.
-func New(tb testing.TB) *AWS {
+// New starts an endpoint that goes with the test, over a store whose options the test may edit.
+func New(tb testing.TB, edits ...func(*store.Options)) *AWS {
 	tb.Helper()
 	a := &AWS{Prefix: storetest.Prefix(tb)}
-	a.Store = storetest.NewAt(tb, a.Prefix)
+	a.Store = storetest.NewAt(tb, a.Prefix, edits...)
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
 	if a.Identity, err = identity.New(tb.Context(), a.Store, identity.Options{Now: a.Now, Log: quiet}); err != nil {
