@@ -88,7 +88,8 @@ func showModification(shown *types.ResourceChange, c plan.Change, r template.Res
 			Target: &types.ResourceTargetDefinition{Attribute: attribute, Name: aws.String(name),
 				RequiresRecreation: types.RequiresRecreation(property.RequiresRecreation),
 				Path:               aws.String("/Properties/" + name),
-				BeforeValue:        valueText(secrets.Value(c.Old.Properties[name])), AfterValue: valueText(secrets.Value(c.New.Properties[name])),
+				BeforeValue:        valueText(secrets.Value(c.Old.Properties[name])),
+				AfterValue:         valueText(secrets.Value(c.New.Properties[name])),
 			},
 		}
 		if property.Dynamic {

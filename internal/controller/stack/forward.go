@@ -356,8 +356,7 @@ func (f *forwarding) refuse(ctx context.Context, row store.Row[record.StackResou
 	return outcome{progress: true}
 }
 
-// Bounds of what records have, in bytes of JSON: the properties and the attributes of one resource, and the outputs of a
-// stack.
+// Bounds of what records have, in bytes of JSON: the properties and attributes of a resource, the outputs of a stack.
 const (
 	maxProperties = 256 << 10
 	maxAttributes = 256 << 10

@@ -201,6 +201,15 @@ func TestStackPoliciesAndSecrets(t *testing.T) {
 		t.Errorf("the resource did not get the value: %v", rows)
 	}
 
+	// A stack is found by a physical ID for those who may see it.
+	physical := w.all()["A"][0]
+	blind := w.as(w.NewUser(t, "blind", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*",
+		"Resource":"*"},{"Effect":"Deny","Action":"cloudformation:*","Resource":"arn:aws:cloudformation:*:*:stack/s/*"}]}`))
+	if _, err := blind.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{
+		PhysicalResourceId: &physical}); awstest.Code(err) != "AccessDenied" {
+		t.Errorf("who may not see the stack finds it by a physical ID: %v", err)
+	}
+
 	// A wait condition gets the signals of a handle for its URL, not for its name.
 	w.create("handle", `{"Resources":{"H":{"Type":"AWS::CloudFormation::WaitConditionHandle"}}}`)
 	w.await("handle", types.StackStatusCreateComplete)
