@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,9 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
+	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -142,6 +145,42 @@ func TestStacksKeepTheQuotaOfTheirAccount(t *testing.T) {
 	id := *w.describe("big").StackId
 	w.delete("big")
 	w.await(id, types.StackStatusDeleteComplete)
+}
+
+// A controller that has written much for an account waits, and goes on once that is history.
+func TestStacksAreWrittenNoFasterThanTheQuotaAllows(t *testing.T) {
+	t.Parallel()
+	const limit = 400_000
+	var minutes atomic.Int64
+	w := newWorld(t, func(o *store.Options) {
+		o.Quota = store.Quota{PerAccount: limit, Now: func() time.Time { return time.Unix(60*minutes.Load(), 0) }}
+	})
+	id := w.create("s", logGroups(1, "A"))
+	w.await("s", types.StackStatusCreateComplete)
+	w.halt()
+	w.delete("s")
+	rows, written := store.NewTable[string](w.Store, "rows"), strings.Repeat("x", 4000)
+	var full *store.FullError
+	for full == nil {
+		_, err := rows.Put(store.Paced(t.Context()), store.Key(iamtest.Account, "a"), written)
+		if err != nil && !errors.As(err, &full) {
+			t.Fatal(err)
+		}
+	}
+	c := stack.New(stack.Options{Store: w.Store, Types: w.types, Config: configure(w.Mux, w.Identity)})
+	key := record.StackKey(iamtest.Account, iamtest.Region, id[strings.LastIndexByte(id, '/')+1:])
+	// Rows smaller than the one above may still fit: what one pass writes does not.
+	for range 100 {
+		if _, err := c.Reconcile(t.Context(), key); errors.As(err, &full) && full.Recent {
+			minutes.Add(11)
+			w.start()
+			w.await(id, types.StackStatusDeleteComplete)
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("the controller writes though its account has written too much")
 }
 
 // What protects a stack, and what is secret about it, is not for those who may update or see it.
