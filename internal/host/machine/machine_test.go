@@ -125,7 +125,8 @@ func TestTheLifeOfAMachine(t *testing.T) {
 		t.Errorf("the disk has %q", got)
 	}
 
-	// Terminate.
+	// Terminate, once it hears of the power button.
+	h.run(one, "while ! test -e /run/up; do sleep 0.01; done")
 	h.change(one, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameTerminated })
 	h.until(one, "terminated", inState(ec2types.InstanceStateNameTerminated))
 	if _, err := os.Stat(filepath.Join(h.dir, "machines", one)); err == nil {

@@ -32,7 +32,9 @@ func newStack(t *testing.T) *resourcetest.Stack {
 	service.New(service.Options{Store: w.Store, Images: images, Identity: w.Identity, Now: w.Now}).Register(w.Mux)
 	config := resourcetest.NewConfig(w.URL, iamtest.Region)
 	config.HTTPClient = &http.Client{Transport: w.Mux.Transport()}
-	config.Credentials = w.Identity.ForwardedCredentials(w.Identity.Forward(awstest.Root()), wire.CloudFormationPrincipal)
+	caller := awstest.Root()
+	caller.AccessKeyID = w.Root.AccessKeyID
+	config.Credentials = w.Identity.ForwardedCredentials(w.Identity.Forward(caller), wire.CloudFormationPrincipal)
 	return &resourcetest.Stack{T: t, Types: ecr.Types, Config: config, Keys: func() []string {
 		return slices.Sorted(maps.Keys(storetest.Rows(t, w.Prefix)))
 	}}
