@@ -41,6 +41,8 @@ const (
 
 	// maxReview is the maximum size of a review in bytes: a pod of the size that etcd stores at most, as JSON.
 	maxReview = 8 << 20
+	// maxReviews is the number of reviews of a cluster that are answered at a time; others wait.
+	maxReviews = 8
 	// readTime bounds the read of a service account. The API server admits the pod as it is after ten seconds.
 	readTime = 5 * time.Second
 )
@@ -58,10 +60,13 @@ type Webhook struct {
 
 	mu      sync.Mutex
 	clients map[string]*client.Client // by cluster ID
+	turns   map[string]chan struct{}  // by cluster ID
 }
 
 // New returns a Webhook.
-func New(o Options) *Webhook { return &Webhook{o: o, clients: map[string]*client.Client{}} }
+func New(o Options) *Webhook {
+	return &Webhook{o: o, clients: map[string]*client.Client{}, turns: map[string]chan struct{}{}}
+}
 
 // Configuration returns the object by which an API server sends the reviews of new pods to a URL, whose certificate the
 // authority in PEM has issued. Its names and values are those of EKS, except for the URL.
@@ -88,6 +93,13 @@ func Configuration(url string, authority []byte) *unstructured.Unstructured {
 
 // Forget drops what is kept of a cluster that is gone.
 func (w *Webhook) Forget(clusterID string) {
+	w.forgetClient(clusterID)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.turns, clusterID)
+}
+
+func (w *Webhook) forgetClient(clusterID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.clients[clusterID]; c != nil {
@@ -96,13 +108,33 @@ func (w *Webhook) Forget(clusterID string) {
 	}
 }
 
+// pods is what the webhook changes. The administrator of a cluster can have other objects sent here, of any form.
+var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
+
 // Review answers an admission review of a pod of a cluster. A pod whose service account cannot be read is admitted as
 // it is, as on EKS: the webhook's failure policy is Ignore.
 func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.Cluster) {
+	w.mu.Lock()
+	turn := w.turns[c.ID]
+	if turn == nil {
+		turn = make(chan struct{}, maxReviews)
+		w.turns[c.ID] = turn
+	}
+	w.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-r.Context().Done():
+		return
+	}
 	var review admissionv1beta1.AdmissionReview
 	err := json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
 	if err != nil || review.Request == nil {
 		http.Error(answer, "the request body is not an AdmissionReview", http.StatusBadRequest)
+		return
+	}
+	if review.Request.Resource != pods {
+		http.Error(answer, "the review is not of a pod", http.StatusBadRequest)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
@@ -139,7 +171,7 @@ func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespac
 	}
 	account, err := known.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		w.Forget(c.ID) // the API server may be elsewhere now
+		w.forgetClient(c.ID) // the API server may be elsewhere now
 	}
 	return account, err
 }

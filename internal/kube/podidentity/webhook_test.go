@@ -57,7 +57,8 @@ func TestReviewWithoutAnAPIServer(t *testing.T) {
 	w := New(Options{Log: slog.New(slog.DiscardHandler),
 		Config: func(context.Context, record.Cluster) (*rest.Config, error) { return nil, errors.New("not yet") }})
 	for body, want := range map[string]string{
-		`{"request":{"uid":"7","namespace":"default","object":{"metadata":{"name":"p"},"spec":{"serviceAccountName":"a"}}}}`: `{"response":{"uid":"7","allowed":true}}`,
+		`{"request":{"uid":"7","resource":{"version":"v1","resource":"pods"},"namespace":"default","object":{"metadata":{"name":"p"},"spec":{"serviceAccountName":"a"}}}}`: `{"response":{"uid":"7","allowed":true}}`,
+		`{"request":{"uid":"7","resource":{"group":"g","version":"v1","resource":"pods"},"object":{"spec":{"containers":[{}]}}}}`:                                          "not of a pod",
 		`{"spec":{"token":"t"}}`: "not an AdmissionReview",
 		`{"request":`:            "not an AdmissionReview",
 		`{"request":{"uid":"7","object":` + strings.Repeat(" ", maxReview): "not an AdmissionReview",
