@@ -15,7 +15,11 @@ const Init = "/usr/lib/coracle/coracle-node"
 // <number>/fs of containerd's snapshots, which is a symbolic link to it.
 const Layers = "/usr/lib/coracle/layers"
 
-const kubelet = "/usr/bin/kubelet"
+const (
+	kubelet = "/usr/bin/kubelet"
+	// runc is where coracle-node, which stands in its place, finds runc: see package containertrust.
+	runc, runcOfBase = "/usr/lib/coracle/runc", "usr/sbin/runc"
+)
 
 // programs are seen at these paths, as in EKS AMIs; the names are those of Options.Program.
 var programs = map[string]string{
@@ -46,7 +50,7 @@ func Mounts(o Options) ([]Mount, error) {
 		mounts = append(mounts, Mount{path, target})
 	}
 	if o.KubernetesVersion != "" {
-		mounts = append(mounts, Mount{o.Kubernetes, kubelet})
+		mounts = append(mounts, Mount{o.Kubernetes, kubelet}, Mount{filepath.Join(o.Base, runcOfBase), runc})
 	}
 	for i := range mounts {
 		absolute, err := filepath.Abs(mounts[i].Source) // whoever mounts it may be elsewhere

@@ -368,7 +368,7 @@ func (w *writer) commands() {
 		names = append(names, "bin/cloud-init", "bin/ec2-metadata")
 	}
 	if w.o.KubernetesVersion != "" {
-		names = append(names, "bin/eks-warm-pool")
+		names = append(names, "bin/eks-warm-pool", "sbin/runc")
 		switch w.o.Family {
 		case AL2:
 			names = append(names, "bin/private-dns-name", "bin/provider-id")
@@ -505,7 +505,7 @@ func (o Options) targets() []string {
 		}
 	}
 	if o.KubernetesVersion != "" {
-		targets = append(targets, kubelet)
+		targets = append(targets, kubelet, runc)
 	}
 	slices.Sort(targets)
 	return targets

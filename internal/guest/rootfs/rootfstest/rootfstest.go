@@ -18,6 +18,7 @@ func Base(t testing.TB) string {
 	for name, content := range map[string]string{
 		"etc/ssl/certs/ca-certificates.crt": Roots,
 		"etc/os-release":                    "ID=debian\n", "usr/bin/bash": "a shell", "usr/bin/sudo": "setuid",
+		"usr/sbin/runc": "the real one",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
