@@ -95,12 +95,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
-			Admission: podidentity.New(podidentity.Options{
-				Config: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
-					return planes.Config(ctx, c, podidentity.User)
-				},
-				Log: d.log,
-			}),
+			Admission: d.newPodIdentity(planes),
 			Instances: func(c record.Cluster) authenticator.Instances { return d.newEC2Client(c.Account, c.Region) },
 			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
 			Log:       d.log,

@@ -7,6 +7,7 @@ import (
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
+	eksauthservice "github.com/coracle-eks/coracle/internal/aws/eksauth"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -19,5 +20,6 @@ func Operations() []wire.Operation {
 	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}),
 		logsservice.Options{}, eksservice.Options{})
 	cloudformationservice.New(cloudformationservice.Options{}).Register(mux)
+	eksauthservice.New(eksauthservice.Options{}).Register(mux)
 	return mux.Operations()
 }

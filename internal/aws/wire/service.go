@@ -67,6 +67,12 @@ var (
 		invalid:  "InvalidParameterException", mismatch: "InvalidParameterException",
 		badToken: "InvalidParameterException",
 	}
+	EKSAuth = &Service{
+		Name: "eksauth", SigningName: "eks-auth", ActionPrefix: "eks-auth", Protocol: RestJSON1,
+		APIVersion: "2023-11-26",
+		invalid:    "InvalidParameterException", mismatch: "InvalidParameterException",
+		badToken: "InvalidParameterException",
+	}
 	ELB = &Service{
 		Name: "elasticloadbalancing", SigningName: "elasticloadbalancing", ActionPrefix: "elasticloadbalancing",
 		Protocol: AWSQuery, APIVersion: "2012-06-01",
@@ -115,7 +121,7 @@ var (
 
 // Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
-	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EKS, ELB, ELBv2, IAM, KMS, SQS, SSM, STS}
+	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EKS, EKSAuth, ELB, ELBv2, IAM, KMS, SQS, SSM, STS}
 }
 
 // isJSONProtocol reports whether the service speaks a JSON protocol.

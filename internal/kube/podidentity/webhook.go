@@ -1,6 +1,7 @@
 // Package podidentity is the admission webhook of EKS's control planes that gives pods the roles of their service
-// accounts: it mounts a token for STS and sets the variables by which SDKs find it. What it does to a pod is
-// upstream's: https://github.com/aws/amazon-eks-pod-identity-webhook
+// accounts: it mounts a token and sets the variables by which SDKs find it. The token is for the agent of EKS Pod
+// Identity on the node if an association gives the service account a role, else for STS if an annotation does. What the
+// webhook does to a pod is upstream's: https://github.com/aws/amazon-eks-pod-identity-webhook
 //
 // Upstream's cache is not used. It keeps every service account of a cluster in memory, and it ends the program when it
 // cannot list them; here clusters are many and their administrators are strangers. The service account of each pod is
@@ -11,6 +12,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -21,6 +23,8 @@ import (
 	"github.com/aws/amazon-eks-pod-identity-webhook/pkg/cache"
 	"github.com/aws/amazon-eks-pod-identity-webhook/pkg/containercredentials"
 	"github.com/aws/amazon-eks-pod-identity-webhook/pkg/handler"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/semaphore"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,10 +43,23 @@ const (
 	domain    = "eks.amazonaws.com"
 	audience  = "sts.amazonaws.com"
 
-	// maxReview is the maximum size of a review in bytes: a pod of the size that etcd stores at most, as JSON.
-	maxReview = 8 << 20
-	// maxReviews is the number of reviews of a cluster that are answered at a time; others wait.
-	maxReviews = 8
+	// What pods with an association get: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html
+	credentialsURL      = "http://169.254.170.23/v1/credentials"
+	credentialsURLv6    = "http://[fd00:ec2::23]/v1/credentials"
+	credentialsAudience = "pods.eks.amazonaws.com"
+	credentialsVolume   = "eks-pod-identity-token"
+	credentialsMount    = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"
+
+	// maxReview is the maximum size of a review in bytes: more than a pod can have that etcd stores.
+	maxReview = 2 << 20
+	// maxAccount is the size in bytes that the reviews of all clusters of an account have together which are answered at
+	// a time, each of which counts for minReview at least; others wait.
+	maxAccount, minReview = 16 << 20, 64 << 10
+	// maxContainers is the number of containers of a pod with a role. What a service account's annotations say is copied
+	// into each.
+	maxContainers = 500
+	// maxRole and maxAudience are the lengths of annotations that are followed: IAM's for an ARN, and a bound.
+	maxRole, maxAudience = 2048, 512
 	// readTime bounds the read of a service account. The API server admits the pod as it is after ten seconds.
 	readTime = 5 * time.Second
 )
@@ -51,21 +68,24 @@ const (
 type Options struct {
 	// Config returns the configuration of a client of a cluster's API server as [User].
 	Config func(ctx context.Context, c record.Cluster) (*rest.Config, error)
-	Log    *slog.Logger
+	// Associated reports whether a service account of a cluster has a pod identity association.
+	Associated func(ctx context.Context, c record.Cluster, namespace, serviceAccount string) (bool, error)
+	Log        *slog.Logger
 }
 
 // Webhook answers the admission reviews of pods of all clusters.
 type Webhook struct {
-	o Options
+	o       Options
+	clients clients
 
-	mu      sync.Mutex
-	clients map[string]*client.Client // by cluster ID
-	turns   map[string]chan struct{}  // by cluster ID
+	mu     sync.Mutex
+	shares map[string]*semaphore.Weighted // by account
 }
 
 // New returns a Webhook.
 func New(o Options) *Webhook {
-	return &Webhook{o: o, clients: map[string]*client.Client{}, turns: map[string]chan struct{}{}}
+	return &Webhook{o: o, clients: clients{config: o.Config, byID: map[string]*clusterClient{}},
+		shares: map[string]*semaphore.Weighted{}}
 }
 
 // Configuration returns the object by which an API server sends the reviews of new pods to a URL, whose certificate the
@@ -92,20 +112,18 @@ func Configuration(url string, authority []byte) *unstructured.Unstructured {
 }
 
 // Forget drops what is kept of a cluster that is gone.
-func (w *Webhook) Forget(clusterID string) {
-	w.forgetClient(clusterID)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.turns, clusterID)
-}
+func (w *Webhook) Forget(clusterID string) { w.clients.forget(clusterID) }
 
-func (w *Webhook) forgetClient(clusterID string) {
+// shareOf returns the share of an account.
+func (w *Webhook) shareOf(account string) *semaphore.Weighted {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.clients[clusterID]; c != nil {
-		c.Close()
-		delete(w.clients, clusterID)
+	share := w.shares[account]
+	if share == nil {
+		share = semaphore.NewWeighted(maxAccount)
+		w.shares[account] = share
 	}
+	return share
 }
 
 // pods is what the webhook changes. The administrator of a cluster can have other objects sent here, of any form.
@@ -114,19 +132,15 @@ var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 // Review answers an admission review of a pod of a cluster. A pod whose service account cannot be read is admitted as
 // it is, as on EKS: the webhook's failure policy is Ignore.
 func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.Cluster) {
-	w.mu.Lock()
-	turn := w.turns[c.ID]
-	if turn == nil {
-		turn = make(chan struct{}, maxReviews)
-		w.turns[c.ID] = turn
+	size := r.ContentLength
+	if size < 0 || size > maxReview {
+		size = maxReview
 	}
-	w.mu.Unlock()
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-r.Context().Done():
+	share := w.shareOf(c.Account)
+	if size = max(size, minReview); share.Acquire(r.Context(), size) != nil {
 		return
 	}
+	defer share.Release(size)
 	var review admissionv1beta1.AdmissionReview
 	err := json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
 	if err != nil || review.Request == nil {
@@ -137,12 +151,17 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 		http.Error(answer, "the review is not of a pod", http.StatusBadRequest)
 		return
 	}
+	if n := countContainers(review.Request.Object.Raw); n > maxContainers {
+		http.Error(answer, fmt.Sprintf("the pod has %d containers, and those with IAM roles may have %d", n, maxContainers),
+			http.StatusBadRequest)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
 	// One each: the source of random numbers in it is not for several goroutines.
 	modifier := handler.NewModifier(nil, handler.WithAnnotationDomain(domain), handler.WithRegion(c.Region),
 		handler.WithServiceAccountCache(&accounts{webhook: w, ctx: ctx, cluster: c}),
-		handler.WithContainerCredentialsConfig(noAssociations{}))
+		handler.WithContainerCredentialsConfig(&associations{webhook: w, ctx: ctx, cluster: c}))
 	review.Response = modifier.MutatePod(&review)
 	review.Response.UID = review.Request.UID
 	review.Request = nil
@@ -151,27 +170,26 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 	_ = json.NewEncoder(answer).Encode(review)
 }
 
+// countContainers returns the number of containers of a pod.
+func countContainers(object []byte) int {
+	var pod struct {
+		Spec struct{ Containers, InitContainers []struct{} }
+	}
+	// What cannot be read is refused by upstream's code.
+	_ = json.Unmarshal(object, &pod)
+	return len(pod.Spec.Containers) + len(pod.Spec.InitContainers)
+}
+
 // serviceAccount reads a service account.
 func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespace, name string) (
 	*corev1.ServiceAccount, error) {
-	w.mu.Lock()
-	known := w.clients[c.ID]
-	w.mu.Unlock()
-	if known == nil {
-		config, err := w.o.Config(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		if known, err = client.New(config, c.Name, userAgent); err != nil {
-			return nil, err
-		}
-		w.mu.Lock()
-		w.clients[c.ID] = known
-		w.mu.Unlock()
-	}
-	account, err := known.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+	api, err := w.clients.of(ctx, c)
 	if err != nil {
-		w.forgetClient(c.ID) // the API server may be elsewhere now
+		return nil, err
+	}
+	account, err := api.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		w.clients.dropUnreachable(c.ID, api, err)
 	}
 	return account, err
 }
@@ -194,14 +212,18 @@ func (a *accounts) Get(request cache.Request) cache.Response {
 	return settings(account)
 }
 
-// settings returns what the annotations of a service account ask for.
+// settings returns what the annotations of a service account ask for. Those that are too long for what they are count as
+// missing.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-configuration.html
 func settings(account *corev1.ServiceAccount) cache.Response {
 	annotation := func(name string) string { return account.Annotations[domain+"/"+name] }
-	s := cache.Response{FoundInCache: true, RoleARN: annotation(identity.RoleARNAnnotation), Audience: audience,
-		UseRegionalSTS: true, TokenExpiration: identity.DefaultTokenExpiration}
-	if other := annotation(identity.AudienceAnnotation); other != "" {
+	s := cache.Response{FoundInCache: true, Audience: audience, UseRegionalSTS: true,
+		TokenExpiration: identity.DefaultTokenExpiration}
+	if role := annotation(identity.RoleARNAnnotation); len(role) <= maxRole {
+		s.RoleARN = role
+	}
+	if other := annotation(identity.AudienceAnnotation); other != "" && len(other) <= maxAudience {
 		s.Audience = other
 	}
 	if regional, err := strconv.ParseBool(annotation(identity.UseRegionalSTSAnnotation)); err == nil {
@@ -228,8 +250,27 @@ func (*accounts) ToJSON() string { return "{}" }
 // Clear is part of cache.ServiceAccountCache: nothing is kept.
 func (*accounts) Clear() {}
 
-// noAssociations gives no pod credentials of EKS Pod Identity, which needs an agent on the node.
-type noAssociations struct{}
+// associations is upstream's view of the pod identity associations of a cluster, for one review.
+type associations struct {
+	webhook *Webhook
+	ctx     context.Context
+	cluster record.Cluster
+}
 
 // Get is part of containercredentials.Config.
-func (noAssociations) Get(string, string) *containercredentials.PatchConfig { return nil }
+func (a *associations) Get(namespace, serviceAccount string) *containercredentials.PatchConfig {
+	associated, err := a.webhook.o.Associated(a.ctx, a.cluster, namespace, serviceAccount)
+	if err != nil {
+		a.webhook.o.Log.Warn("a pod gets no role: the pod identity associations cannot be read", "cluster",
+			a.cluster.Name, "namespace", namespace, "serviceAccount", client.Cut(serviceAccount), "error", err)
+	}
+	if !associated {
+		return nil
+	}
+	url := credentialsURL
+	if a.cluster.IPFamily == ekstypes.IpFamilyIpv6 {
+		url = credentialsURLv6
+	}
+	return &containercredentials.PatchConfig{Audience: credentialsAudience, MountPath: credentialsMount,
+		VolumeName: credentialsVolume, TokenPath: credentialsVolume, FullUri: url}
+}

@@ -2,6 +2,7 @@ package podidentity
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http/httptest"
@@ -9,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/aws/amazon-eks-pod-identity-webhook/pkg/cache"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -33,10 +36,12 @@ func TestSettings(t *testing.T) {
 		"none": {nil, defaults},
 		"role": {map[string]string{"role-arn": "arn:aws:iam::111122223333:role/a"},
 			changed(func(r *cache.Response) { r.RoleARN = "arn:aws:iam::111122223333:role/a" })},
-		"audience":     {map[string]string{"audience": "vault"}, changed(func(r *cache.Response) { r.Audience = "vault" })},
-		"global STS":   {map[string]string{"sts-regional-endpoints": "false"}, changed(func(r *cache.Response) { r.UseRegionalSTS = false })},
-		"expiration":   {map[string]string{"token-expiration": "7200"}, changed(func(r *cache.Response) { r.TokenExpiration = 7200 })},
-		"too short":    {map[string]string{"token-expiration": "60"}, changed(func(r *cache.Response) { r.TokenExpiration = 600 })},
+		"audience":   {map[string]string{"audience": "vault"}, changed(func(r *cache.Response) { r.Audience = "vault" })},
+		"global STS": {map[string]string{"sts-regional-endpoints": "false"}, changed(func(r *cache.Response) { r.UseRegionalSTS = false })},
+		"expiration": {map[string]string{"token-expiration": "7200"}, changed(func(r *cache.Response) { r.TokenExpiration = 7200 })},
+		"too short":  {map[string]string{"token-expiration": "60"}, changed(func(r *cache.Response) { r.TokenExpiration = 600 })},
+		"a role that is none": {map[string]string{"role-arn": strings.Repeat("r", 2049), "audience": strings.Repeat("a", 513)},
+			defaults},
 		"not a number": {map[string]string{"token-expiration": "1h", "sts-regional-endpoints": "perhaps"}, defaults},
 	} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
@@ -55,10 +60,13 @@ func TestSettings(t *testing.T) {
 func TestReviewWithoutAnAPIServer(t *testing.T) {
 	t.Parallel()
 	w := New(Options{Log: slog.New(slog.DiscardHandler),
-		Config: func(context.Context, record.Cluster) (*rest.Config, error) { return nil, errors.New("not yet") }})
+		Config:     func(context.Context, record.Cluster) (*rest.Config, error) { return nil, errors.New("not yet") },
+		Associated: func(context.Context, record.Cluster, string, string) (bool, error) { return false, nil }})
 	for body, want := range map[string]string{
 		`{"request":{"uid":"7","resource":{"version":"v1","resource":"pods"},"namespace":"default","object":{"metadata":{"name":"p"},"spec":{"serviceAccountName":"a"}}}}`: `{"response":{"uid":"7","allowed":true}}`,
 		`{"request":{"uid":"7","resource":{"group":"g","version":"v1","resource":"pods"},"object":{"spec":{"containers":[{}]}}}}`:                                          "not of a pod",
+		`{"request":{"uid":"7","resource":{"version":"v1","resource":"pods"},"object":{"spec":{"containers":[{}` +
+			strings.Repeat(",{}", 300) + `],"initContainers":[{}` + strings.Repeat(",{}", 200) + `]}}}}`: "has 502 containers",
 		`{"spec":{"token":"t"}}`: "not an AdmissionReview",
 		`{"request":`:            "not an AdmissionReview",
 		`{"request":{"uid":"7","object":` + strings.Repeat(" ", maxReview): "not an AdmissionReview",
@@ -67,6 +75,37 @@ func TestReviewWithoutAnAPIServer(t *testing.T) {
 		w.Review(answer, httptest.NewRequest("POST", "/mutate", strings.NewReader(body)), record.Cluster{ID: "C"})
 		if got := answer.Body.String(); !strings.Contains(got, want) {
 			t.Errorf("%.60s: %d %s", body, answer.Code, got)
+		}
+	}
+}
+
+// TestPodsWithAssociations checks that an association has precedence over an annotation, and that the pods of clusters
+// with IPv6 are told the address of the agent that they reach.
+func TestPodsWithAssociations(t *testing.T) {
+	t.Parallel()
+	w := New(Options{Log: slog.New(slog.DiscardHandler),
+		Config: func(context.Context, record.Cluster) (*rest.Config, error) { return nil, errors.New("not yet") },
+		Associated: func(_ context.Context, _ record.Cluster, namespace, account string) (bool, error) {
+			return namespace == "n" && account == "a", nil
+		}})
+	for family, url := range map[ekstypes.IpFamily]string{
+		ekstypes.IpFamilyIpv4: "http://169.254.170.23/v1/credentials",
+		ekstypes.IpFamilyIpv6: "http://[fd00:ec2::23]/v1/credentials",
+	} {
+		answer := httptest.NewRecorder()
+		w.Review(answer, httptest.NewRequest("POST", "/mutate", strings.NewReader(`{"request":{"uid":"7","namespace":"n",
+			"resource":{"version":"v1","resource":"pods"},"object":{"metadata":{"name":"p"},"spec":{
+			"serviceAccountName":"a","containers":[{"name":"c"}]}}}}`)), record.Cluster{ID: "C", Region: "r", IPFamily: family})
+		var review admissionv1beta1.AdmissionReview
+		if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"AWS_CONTAINER_CREDENTIALS_FULL_URI","value":"` + url + `"`,
+			`"mountPath":"/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"`, `"audience":"pods.eks.amazonaws.com"`,
+			`"eks-pod-identity-token"`, `"AWS_REGION","value":"r"`, `"eks.amazonaws.com/pod-identity`} {
+			if patch := string(review.Response.Patch); !strings.Contains(patch, want) {
+				t.Errorf("%s: the patch lacks %s: %s", family, want, patch)
+			}
 		}
 	}
 }

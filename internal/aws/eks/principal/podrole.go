@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
@@ -11,33 +13,55 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// pods is whom a role has to trust that pods are to have by EKS Pod Identity.
+// Pods is whom a role has to trust that pods are to have by EKS Pod Identity.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
-const pods = "pods.eks.amazonaws.com"
+const Pods = "pods.eks.amazonaws.com"
+
+// PodTags returns the session tags of the pods of a service account, but those of one pod alone.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+func PodTags(c record.Cluster, namespace, serviceAccount string) map[string]string {
+	return map[string]string{
+		"eks-cluster-arn": c.ARN(), "eks-cluster-name": c.Name,
+		"kubernetes-namespace": namespace, "kubernetes-service-account": serviceAccount,
+	}
+}
+
+// PodTrust returns the condition keys and the actions for which the trust policy of an association's role is asked when
+// its session gets tags.
+func PodTrust(p record.PodIdentityAssociation, tags map[string]string) (keys policy.Context, actions []string) {
+	cluster := record.Cluster{Account: p.Account, Region: p.Region, Name: p.Cluster}
+	keys = policy.Context{
+		"aws:PrincipalIsAWSService": {"true"}, "aws:PrincipalServiceName": {Pods},
+		"aws:SourceAccount": {p.Account}, "aws:SourceArn": {cluster.ARN()},
+	}
+	if len(tags) == 0 {
+		return keys, []string{"sts:AssumeRole"}
+	}
+	names := slices.Sorted(maps.Keys(tags))
+	keys["aws:TagKeys"], keys["sts:TransitiveTagKeys"] = names, names
+	for name, value := range tags {
+		keys["aws:RequestTag/"+name] = []string{value}
+	}
+	return keys, []string{"sts:AssumeRole", "sts:TagSession"}
+}
 
 // CheckPodRole demands that the caller may see a role and pass it to pods, and that the role lets EKS Pod Identity
 // assume it for an association.
 func (d *Directory) CheckPodRole(
 	ctx context.Context, about exception.About, p record.PodIdentityAssociation, role Principal,
 ) error {
-	if err := PassRole(ctx, role, pods, p.ARN()); err != nil {
+	if err := PassRole(ctx, role, Pods, p.ARN()); err != nil {
 		return err
 	}
 	if err := wire.Authorize(ctx, wire.Target{Action: "iam:GetRole", Resource: role.ARN}); err != nil {
 		return err
 	}
-	cluster := record.Cluster{Account: p.Account, Region: p.Region, Name: p.Cluster}.ARN()
-	keys := policy.Context{"aws:SourceAccount": {p.Account}, "aws:SourceArn": {cluster}}
-	actions := []string{"sts:AssumeRole"}
+	var tags map[string]string
 	if !p.DisableSessionTags {
-		// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
-		keys["aws:RequestTag/eks-cluster-arn"] = []string{cluster}
-		keys["aws:RequestTag/eks-cluster-name"] = []string{p.Cluster}
-		keys["aws:RequestTag/kubernetes-namespace"] = []string{p.Namespace}
-		keys["aws:RequestTag/kubernetes-service-account"] = []string{p.ServiceAccount}
-		actions = append(actions, "sts:TagSession")
+		tags = PodTags(record.Cluster{Account: p.Account, Region: p.Region, Name: p.Cluster}, p.Namespace, p.ServiceAccount)
 	}
-	exists, trusts, err := d.Assumable(ctx, role, pods, keys, actions...)
+	keys, actions := PodTrust(p, tags)
+	exists, trusts, err := d.Assumable(ctx, role, Pods, keys, actions...)
 	switch {
 	case err != nil:
 		return err

@@ -60,6 +60,20 @@ func (r *Records) AssociationsIn(
 	return rowsOf(ctx, r.Associations, c, func(p record.PodIdentityAssociation) string { return p.ClusterID })
 }
 
+// AssociationOf returns the pod identity association of a service account of a cluster; found is false when there is
+// none.
+func AssociationOf(
+	ctx context.Context, table store.Table[record.PodIdentityAssociation], c record.Cluster, namespace, account string,
+) (p record.PodIdentityAssociation, found bool, err error) {
+	rows, err := table.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
+	for _, row := range rows {
+		if row.Value.ClusterID == c.ID && row.Value.Namespace == namespace && row.Value.ServiceAccount == account {
+			return row.Value, true, nil
+		}
+	}
+	return p, false, err
+}
+
 // EntriesOf returns the access entries of a cluster, by principal.
 func (r *Records) EntriesOf(ctx context.Context, c record.Cluster) ([]store.Row[record.AccessEntry], error) {
 	return rowsOf(ctx, r.AccessEntries, c, func(e record.AccessEntry) string { return e.ClusterID })

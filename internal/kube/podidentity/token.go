@@ -1,0 +1,60 @@
+package podidentity
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Pod is a pod to which a token is bound.
+type Pod struct{ Namespace, ServiceAccount, Name, UID string }
+
+// An InvalidTokenError is the error of a token that an API server does not accept, or that is not bound to a pod.
+type InvalidTokenError struct{ Reason string }
+
+func (e *InvalidTokenError) Error() string { return e.Reason }
+
+// ReviewToken has the API server of a cluster verify the token of a pod for EKS Pod Identity: its signature, audience
+// and expiry, and that the pod and its service account are there. The error is an [InvalidTokenError] for a token that
+// is not good; others mean that the API server has not answered.
+func (w *Webhook) ReviewToken(ctx context.Context, c record.Cluster, token string) (Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	api, err := w.clients.of(ctx, c)
+	if err != nil {
+		return Pod{}, err
+	}
+	review, err := api.authentication.TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{credentialsAudience}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.clients.dropUnreachable(c.ID, api, err)
+		return Pod{}, err
+	}
+	status := review.Status
+	if !status.Authenticated {
+		return Pod{}, &InvalidTokenError{fmt.Sprintf("cluster %s does not accept the token: %s", c.Name,
+			client.Cut(status.Error))}
+	}
+	p := Pod{Name: first(status.User.Extra[serviceaccount.PodNameKey]), UID: first(status.User.Extra[serviceaccount.PodUIDKey])}
+	if p.Namespace, p.ServiceAccount, err = serviceaccount.SplitUsername(status.User.Username); err != nil {
+		return Pod{}, &InvalidTokenError{"the token is not that of a service account"}
+	}
+	if p.Name == "" || p.UID == "" {
+		return Pod{}, &InvalidTokenError{"the token is not bound to a pod"}
+	}
+	return p, nil
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
