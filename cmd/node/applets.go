@@ -12,10 +12,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/bootstrap"
 	"github.com/coracle-eks/coracle/internal/guest/bottlerocket"
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
+	"github.com/coracle-eks/coracle/internal/guest/containertrust"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 	"github.com/coracle-eks/coracle/internal/guest/kubeproxy"
 	"github.com/coracle-eks/coracle/internal/guest/nodeadm"
+	"github.com/coracle-eks/coracle/internal/guest/podidentityagent"
 	"github.com/coracle-eks/coracle/internal/guest/systemctl"
 	"github.com/coracle-eks/coracle/internal/guest/warmpool"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
@@ -47,11 +49,16 @@ var applets = map[string]applet{
 	"private-dns-name":      func([]string) int { return bootstrap.PrivateDNSName(os.Stdout, os.Stderr) },
 	"provider-id":           func([]string) int { return bootstrap.ProviderID(os.Stdout, os.Stderr) },
 	"bottlerocket-settings": func([]string) int { return bottlerocket.Main(os.Stdout, os.Stderr) },
-	"kube-proxy":            kubeproxy.Main, // in its image
+	// Those in images: of kube-proxy, and of the add-on eks-pod-identity-agent.
+	"kube-proxy":             kubeproxy.Main,
+	"eks-pod-identity-agent": podidentityagent.Main,
+	"go-runner":              func(args []string) int { return podidentityagent.GoRunner(args, os.Stderr) },
+
 	"eks-warm-pool": func(args []string) int {
 		c := warmpool.Command{IMDS: &imds.Client{}, Stderr: os.Stderr, Systemctl: control.Systemctl}
 		return c.Run(context.Background(), args)
 	},
+	"runc":               containertrust.Main,
 	"pull-sandbox-image": func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
 }
 

@@ -15,11 +15,14 @@ type Image struct {
 	Reference string
 	// Public is the reference under which upstream publishes it; empty when upstream does not.
 	Public string
-	// Build is the build that it is made of; nil when it cannot be built here.
+	// Build is the build that it is made of; nil when it cannot be built here, or needs no programs but those of nodes.
 	Build *Build
 	// Recipe describes how it is made from the build.
 	Recipe Recipe
 }
+
+// MadeHere reports whether the image is made here: of its build, or of the programs of nodes.
+func (i Image) MadeHere() bool { return i.Build != nil || len(i.Recipe.Files) > 0 }
 
 // Recipe describes how an image is made: which files it has, and how it is run.
 type Recipe struct {
@@ -45,7 +48,7 @@ type imageEntry struct {
 	Tag    string `yaml:"tag"`
 	Public string `yaml:"public"`
 	// Component is the component that it is built from; images of versions that the component does not name are public
-	// only.
+	// only. Without one, Files has programs of nodes alone.
 	Component  string            `yaml:"component"`
 	Like       string            `yaml:"like"`
 	Base       []string          `yaml:"base"`
@@ -74,7 +77,7 @@ func (i imageEntry) validate(components map[string]componentEntry, private bool)
 	}
 	component, known := components[i.Component]
 	switch {
-	case i.Component == "" && (len(i.Files) > 0 || i.Like != "" && len(i.Entrypoint) > 0):
+	case i.Component == "" && (private && len(i.Files) > 0 || i.Like != "" && len(i.Entrypoint) > 0):
 		add("files are of a component, and none is named")
 	case i.Component != "" && !known:
 		add("component: there is no %q below components", i.Component)
@@ -85,8 +88,9 @@ func (i imageEntry) validate(components map[string]componentEntry, private bool)
 		if !strings.HasPrefix(to, "/") {
 			add("files.%s: it is a path in the image and begins with a slash", to)
 		}
-		if _, ok := component.Programs[program]; known && !ok && !strings.HasPrefix(program, "node:") {
-			add("files.%s: %q is no program of %s", to, program, i.Component)
+		if _, ok := component.Programs[program]; (known || i.Component == "") && !ok &&
+			!strings.HasPrefix(program, "node:") {
+			add("files.%s: %q is no program of %s", to, program, cmp.Or(i.Component, "nodes"))
 		}
 	}
 	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

@@ -2,7 +2,7 @@
 //
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 //
-// The client is not feature/ec2/imds of the AWS SDK (v1.20.7, which would add 0.4 MB to coracle-node): without its
+// The client is not feature/ec2/imds of the AWS SDK (v1.20.7): without its
 // fallback to version 1, that hides the status of a token that was refused, by which an instance whose metadata is
 // turned off is known; and it takes no token from IMDS_TOKEN and reads no paths but its own, as the program "imds"
 // must.

@@ -77,10 +77,10 @@ func (r *Registry) provide(ctx context.Context, image catalog.Image) error {
 	switch there, err := r.hasReference(ctx, image.Reference); {
 	case err != nil:
 		return err
-	case there && image.Build == nil:
+	case there && !image.MadeHere():
 		return nil
 	case there:
-		if current, err := r.isCurrent(image); err != nil || current {
+		if current, err := r.isCurrent(ctx, image); err != nil || current {
 			return err
 		}
 	}
@@ -89,10 +89,10 @@ func (r *Registry) provide(ctx context.Context, image catalog.Image) error {
 	switch {
 	case own:
 		err = r.provideOwn(ctx, minor)
-	case image.Build != nil:
+	case image.MadeHere():
 		err = r.buildImage(ctx, image)
 	}
-	if (own || image.Build != nil) && err == nil {
+	if (own || image.MadeHere()) && err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -175,22 +175,29 @@ func (r *Registry) oneAtATime(ctx context.Context, do func() error) error {
 	}
 }
 
-// buildImage builds an image from its component.
-func (r *Registry) buildImage(ctx context.Context, image catalog.Image) error {
+// ensureBuilt builds the component of an image unless it is there.
+func (r *Registry) ensureBuilt(ctx context.Context, image catalog.Image) error {
+	if image.Build == nil {
+		return nil
+	}
 	if r.options.Components == nil {
 		return fmt.Errorf("%s is built from %s, and nothing is built here", image.Reference, image.Build.Module)
 	}
-	started := time.Now()
 	ensure := func() error { return r.options.Components.Ensure(ctx, *image.Build, r.progress()) }
 	built, err := r.options.Components.IsBuilt(*image.Build)
 	switch {
 	case err != nil:
+		return err
 	case built:
-		err = ensure() // its data
-	default:
-		err = r.oneAtATime(ctx, ensure)
+		return ensure() // its data
 	}
-	if err != nil {
+	return r.oneAtATime(ctx, ensure)
+}
+
+// buildImage makes an image of its component, or of the programs of nodes.
+func (r *Registry) buildImage(ctx context.Context, image catalog.Image) error {
+	started := time.Now()
+	if err := r.ensureBuilt(ctx, image); err != nil {
 		return err
 	}
 	r.assembling.Lock()
@@ -208,7 +215,7 @@ func (r *Registry) buildImage(ctx context.Context, image catalog.Image) error {
 	if err != nil {
 		return err
 	}
-	made, err := r.ingredients(image)
+	made, err := r.ingredients(ctx, image)
 	if err != nil {
 		return err
 	}
@@ -229,14 +236,21 @@ func (r *Registry) buildImage(ctx context.Context, image catalog.Image) error {
 	if err := r.dropUntagged(ctx, repository); err != nil {
 		return err
 	}
-	r.options.Log.Info("made an image", "image", image.Reference, "of", image.Build.Module+"@"+image.Build.Version,
-		"took", time.Since(started).Round(time.Millisecond))
+	of := "programs of nodes"
+	if image.Build != nil {
+		of = image.Build.Module + "@" + image.Build.Version
+	}
+	r.options.Log.Info("made an image", "image", image.Reference, "of", of, "took",
+		time.Since(started).Round(time.Millisecond))
 	return nil
 }
 
 // recipeOf returns the recipe of an image whose component has been built.
 func (r *Registry) recipeOf(ctx context.Context, image catalog.Image) (recipe, error) {
-	build := *image.Build
+	var build catalog.Build
+	if image.Build != nil {
+		build = *image.Build
+	}
 	find := func(name string) (string, error) {
 		if node, ok := strings.CutPrefix(name, "node:"); ok {
 			return r.options.Programs.Path(node)
@@ -271,11 +285,18 @@ func (r *Registry) recipeOf(ctx context.Context, image catalog.Image) (recipe, e
 		layers = append(layers, iptables)
 	}
 	var files []entry
+	paths := map[string]string{} // by program
 	for _, path := range slices.Sorted(maps.Keys(image.Recipe.Files)) {
-		source, err := find(image.Recipe.Files[path])
+		program := image.Recipe.Files[path]
+		if first, twice := paths[program]; twice {
+			files = append(files, entry{Path: path, Link: first})
+			continue
+		}
+		source, err := find(program)
 		if err != nil {
 			return recipe{}, err
 		}
+		paths[program] = path
 		files = append(files, entry{Path: path, Source: source, Mode: 0o755})
 	}
 	ports := make(map[string]struct{})
@@ -296,7 +317,14 @@ func (r *Registry) markerPath(reference string) string {
 }
 
 // ingredients name what an image is made of: equal ones make equal images.
-func (r *Registry) ingredients(image catalog.Image) (string, error) {
+func (r *Registry) ingredients(ctx context.Context, image catalog.Image) (string, error) {
+	if image.Build == nil {
+		of, err := r.recipeOf(ctx, image)
+		if err != nil {
+			return "", err
+		}
+		return fingerprint([]recipe{of})
+	}
 	content, err := json.Marshal(image.Recipe)
 	return fmt.Sprintf("%s %x", r.options.Components.Version(*image.Build), sha256.Sum256(content)), err
 }
@@ -310,15 +338,15 @@ func (r *Registry) writeMarker(reference, made string) error {
 }
 
 // isCurrent reports whether an image that is there need not be made again: it was loaded, or made of the same.
-func (r *Registry) isCurrent(image catalog.Image) (bool, error) {
+func (r *Registry) isCurrent(ctx context.Context, image catalog.Image) (bool, error) {
 	made, err := os.ReadFile(r.markerPath(image.Reference))
-	if errors.Is(err, fs.ErrNotExist) || r.options.Components == nil {
+	if errors.Is(err, fs.ErrNotExist) || image.Build != nil && r.options.Components == nil {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	now, err := r.ingredients(image)
+	now, err := r.ingredients(ctx, image)
 	return string(made) == now, err
 }
 
