@@ -46,6 +46,8 @@ func TestAddons(t *testing.T) {
 	c.aws("eks", "update-cluster-config", "--name", c.Cluster, "--logging",
 		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
 	c.AwaitStatus(c.Cluster, "ACTIVE")
+	c.aws("iam", "create-open-id-connect-provider", "--url", c.issuer(), "--client-id-list", "sts.amazonaws.com",
+		"--thumbprint-list", "9e99a48a9960b14926bb7f3b02e22da2b0ab7280")
 	nodes := c.withoutNodes()
 	c.AwaitNodes(nodes...)
 	c.run("nodes come", (*cluster).nodesCome)
@@ -54,6 +56,7 @@ func TestAddons(t *testing.T) {
 		for name, test := range map[string]func(*cluster){
 			"vpc-cni, takeover": (*cluster).takeover,
 			"coredns":           (*cluster).configuration,
+			"pod identity":      (*cluster).podIdentity,
 			"private":           (*cluster).private,
 			"refusals":          (*cluster).refusals,
 		} {

@@ -125,17 +125,20 @@ func (c *cluster) takeover() {
 // irsa makes a role for a service account of the cluster.
 func (c *cluster) irsa(name, namespace, account, policy string) string {
 	c.t.Helper()
-	issuer := strings.TrimSpace(c.aws("eks", "describe-cluster", "--name", c.Cluster, "--query",
-		"cluster.identity.oidc.issuer", "--output", "text"))
-	provider := strings.TrimPrefix(issuer, "https://")
-	c.aws("iam", "create-open-id-connect-provider", "--url", issuer, "--client-id-list", "sts.amazonaws.com",
-		"--thumbprint-list", "9e99a48a9960b14926bb7f3b02e22da2b0ab7280")
+	provider := strings.TrimPrefix(c.issuer(), "https://")
 	c.aws("iam", "create-role", "--role-name", name, "--assume-role-policy-document",
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+provider+`"},
 		"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+provider+
 			`:sub":"system:serviceaccount:`+namespace+`:`+account+`","`+provider+`:aud":"sts.amazonaws.com"}}}]}`)
 	c.aws("iam", "attach-role-policy", "--role-name", name, "--policy-arn", "arn:aws:iam::aws:policy/"+policy)
 	return clustertest.RoleARN(name)
+}
+
+// issuer returns the URL of the issuer of the cluster's tokens.
+func (c *cluster) issuer() string {
+	c.t.Helper()
+	return strings.TrimSpace(c.aws("eks", "describe-cluster", "--name", c.Cluster, "--query",
+		"cluster.identity.oidc.issuer", "--output", "text"))
 }
 
 // auditLog finds what EKS did to the DaemonSet with the query that people use on AWS.
