@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eksauth"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -68,6 +69,7 @@ func newRig() *rig {
 		wire.EC2:            reflect.ValueOf(ec2.NewFromConfig(cfg)),
 		wire.ECR:            reflect.ValueOf(ecr.NewFromConfig(cfg)),
 		wire.EKS:            reflect.ValueOf(eks.NewFromConfig(cfg)),
+		wire.EKSAuth:        reflect.ValueOf(eksauth.NewFromConfig(cfg)),
 		wire.ELB:            reflect.ValueOf(elasticloadbalancing.NewFromConfig(cfg)),
 		wire.ELBv2:          reflect.ValueOf(elasticloadbalancingv2.NewFromConfig(cfg)),
 		wire.IAM:            reflect.ValueOf(iam.NewFromConfig(cfg)),

@@ -60,13 +60,13 @@ func TestRequestSnapshots(t *testing.T) {
 	files := map[*wire.Service]map[string]string{}
 	for _, s := range wire.Services() {
 		files[s] = snapshots(t, s, "request_snapshot", ".request.snap")
-		if len(files[s]) == 0 {
+		if len(files[s]) == 0 && s != wire.EKSAuth { // whose version is older than snapshots
 			t.Fatalf("the module of %s ships no request snapshots", s.Name)
 		}
 	}
 	r.each(t, "request snapshots", func(t *testing.T, op wire.Operation) error {
 		path, ok := files[op.Service][op.Name]
-		if !ok && op.EventStream {
+		if !ok && (op.EventStream || op.Service == wire.EKSAuth) {
 			// The SDK ships none for these. What it sends instead of one:
 			return r.roundTrip(t, op, r.sent(t, op))
 		}
