@@ -274,37 +274,46 @@ func (s *Service) changeSetByARN(ctx context.Context, arn string) (store.Row[rec
 	return store.Row[record.ChangeSet]{}, store.ErrNotFound
 }
 
-// getChangeSet returns a change set by its ID, or its name and that of its stack.
-func (s *Service) getChangeSet(ctx context.Context, name, stack *string) (store.Row[record.ChangeSet], view, error) {
-	missing := &types.ChangeSetNotFoundException{Message: aws.String("ChangeSet [" + aws.ToString(name) +
-		"] does not exist")}
+// findChangeSet returns a change set by its ID, or by its name and that of its stack. Authorization and operations both
+// use it, so that they mean the same change set, of the same stack. The error is store.ErrNotFound if there is none,
+// with the stack if that is known: also if a request names a change set by its ID together with another stack.
+func (s *Service) findChangeSet(ctx context.Context, name, stack *string) (store.Row[record.ChangeSet], view, error) {
+	of := aws.ToString(stack)
 	if strings.HasPrefix(aws.ToString(name), "arn:") {
 		row, err := s.changeSetByARN(ctx, *name)
-		if errors.Is(err, store.ErrNotFound) {
-			return row, view{}, missing
-		}
 		if err != nil {
 			return row, view{}, err
 		}
 		v, err := s.load(ctx, record.StackKey(row.Value.Account, row.Value.Region, row.Value.StackID))
+		if err == nil && of != "" && of != v.Name && of != v.ARN() {
+			err = store.ErrNotFound
+		}
 		return row, v, err
 	}
-	if aws.ToString(stack) == "" {
+	v, err := s.find(ctx, of)
+	if err != nil {
+		return store.Row[record.ChangeSet]{}, view{}, err
+	}
+	row, err := s.changeSets.Get(ctx, record.ChangeSetKey(v.Account, v.Region, v.ID, aws.ToString(name)))
+	return row, v, err
+}
+
+// getChangeSet is like findChangeSet, and returns AWS's error for a change set that does not exist.
+func (s *Service) getChangeSet(ctx context.Context, name, stack *string) (store.Row[record.ChangeSet], view, error) {
+	isARN := strings.HasPrefix(aws.ToString(name), "arn:")
+	if !isARN && aws.ToString(stack) == "" {
 		return store.Row[record.ChangeSet]{}, view{}, validation("StackName must be specified if ChangeSetName is not " +
 			"specified as an ARN.")
 	}
-	v, err := s.find(ctx, *stack)
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Row[record.ChangeSet]{}, v, validation("Stack [%s] does not exist", *stack)
+	row, v, err := s.findChangeSet(ctx, name, stack)
+	switch {
+	case !errors.Is(err, store.ErrNotFound):
+		return row, v, err
+	case !isARN && v.ID == "":
+		return row, v, validation("Stack [%s] does not exist", *stack)
 	}
-	if err != nil {
-		return store.Row[record.ChangeSet]{}, v, err
-	}
-	row, err := s.changeSets.Get(ctx, record.ChangeSetKey(v.Account, v.Region, v.ID, aws.ToString(name)))
-	if errors.Is(err, store.ErrNotFound) {
-		return row, v, missing
-	}
-	return row, v, err
+	return row, v, &types.ChangeSetNotFoundException{Message: aws.String("ChangeSet [" + aws.ToString(name) +
+		"] does not exist")}
 }
 
 // execution returns the execution status of a change set: of one that was executed, as its operation went.

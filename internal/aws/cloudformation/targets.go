@@ -85,24 +85,27 @@ func (s *Service) onStackOrAll(ctx context.Context, action string, name *string)
 	return s.onStack(ctx, action, name)
 }
 
-// onChangeSet returns the stack of the change set that a request names, by its ID or its name and that of the stack.
+// onChangeSet returns the stack of the change set that a request names. Without such a change set it is the stack that
+// the request names, or all.
 func (s *Service) onChangeSet(ctx context.Context, action string, name, stack *string) ([]wire.Target, error) {
-	of := aws.ToString(stack)
-	if of == "" {
-		if row, err := s.changeSetByARN(ctx, aws.ToString(name)); err == nil {
-			of = record.StackARN(row.Value.Account, row.Value.Region, row.Value.StackName, row.Value.StackID)
-		}
+	row, v, err := s.findChangeSet(ctx, name, stack)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
 	}
-	if of == "" {
+	short, of := aws.ToString(name), aws.ToString(stack)
+	if m := changeSetARN.FindStringSubmatch(short); m != nil {
+		short = m[3]
+	}
+	if row.Value.Name != "" {
+		short = row.Value.Name
+	}
+	switch {
+	case v.ID != "":
+		of = v.ARN()
+	case of == "":
 		of = "*"
 	}
-	return s.onStack(ctx, action, &of, func(c conditions) {
-		short := aws.ToString(name)
-		if m := changeSetARN.FindStringSubmatch(short); m != nil {
-			short = m[3]
-		}
-		c.set("cloudformation:ChangeSetName", &short)
-	})
+	return s.onStack(ctx, action, &of, func(c conditions) { c.set("cloudformation:ChangeSetName", &short) })
 }
 
 // passRole asks whether the caller may pass the service role of a stack, and checks that it trusts CloudFormation.

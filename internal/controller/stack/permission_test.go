@@ -264,3 +264,52 @@ func TestStackPoliciesAndSecrets(t *testing.T) {
 		t.Errorf("events: %q", w.events("spy"))
 	}
 }
+
+// Who names a change set by its ID needs permission for its stack, whatever stack they name beside it.
+func TestChangeSetsAreAuthorizedOnTheirStack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	for _, name := range []string{"prod", "dev-1"} {
+		w.create(name, logGroups(1, "A"))
+		w.await(name, types.StackStatusCreateComplete)
+	}
+	set := awstest.Must[*cloudformation.CreateChangeSetOutput](t)(w.CreateChangeSet(ctx,
+		&cloudformation.CreateChangeSetInput{StackName: aws.String("prod"), ChangeSetName: aws.String("x"),
+			TemplateBody: aws.String(logGroups(7, "A"))}))
+	dev := w.as(w.NewUser(t, "dev", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"cloudformation:*",
+		"Resource":"arn:aws:cloudformation:*:*:stack/dev-*/*"}}`))
+	// calls are the operations on change sets; the one that deletes it is the last one.
+	calls := func(c *cloudformation.Client, name, stack *string) map[string]error {
+		errs := map[string]error{}
+		_, errs["DescribeChangeSet"] = c.DescribeChangeSet(ctx, &cloudformation.DescribeChangeSetInput{ChangeSetName: name,
+			StackName: stack})
+		_, errs["GetTemplate"] = c.GetTemplate(ctx, &cloudformation.GetTemplateInput{ChangeSetName: name, StackName: stack})
+		_, errs["ExecuteChangeSet"] = c.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{ChangeSetName: name,
+			StackName: stack})
+		_, errs["DeleteChangeSet"] = c.DeleteChangeSet(ctx, &cloudformation.DeleteChangeSetInput{ChangeSetName: name,
+			StackName: stack})
+		return errs
+	}
+	for _, stack := range []*string{aws.String("dev-1"), aws.String("dev-none"), w.describe("dev-1").StackId, nil} {
+		for name, err := range calls(dev, set.Id, stack) {
+			if awstest.Code(err) != "AccessDenied" {
+				t.Errorf("%s of a change set of another stack with the stack %q: %v", name, aws.ToString(stack), err)
+			}
+		}
+	}
+	for name, err := range calls(w.Client, set.Id, aws.String("dev-1")) {
+		if awstest.Code(err) != "ChangeSetNotFound" {
+			t.Errorf("%s with a stack that does not have the change set: %v", name, err)
+		}
+	}
+	shown := awstest.Must[*cloudformation.DescribeChangeSetOutput](t)(w.DescribeChangeSet(ctx,
+		&cloudformation.DescribeChangeSetInput{ChangeSetName: set.Id, StackName: aws.String("prod")}))
+	if shown.ExecutionStatus != types.ExecutionStatusAvailable {
+		t.Errorf("the change set is %s", shown.ExecutionStatus)
+	}
+	if _, err := w.ExecuteChangeSet(ctx, &cloudformation.ExecuteChangeSetInput{ChangeSetName: set.Id,
+		StackName: w.describe("prod").StackId}); err != nil {
+		t.Error(err)
+	}
+}
