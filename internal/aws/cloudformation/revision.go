@@ -154,6 +154,11 @@ func parse(ctx context.Context, body string) (*template.Template, error) {
 	return parsed, invalidTemplate(err)
 }
 
+// holdOf returns what takes memory from the caller's account for what functions make of a template.
+func holdOf(ctx context.Context) func(bytes int64) error {
+	return func(bytes int64) error { return wire.HoldAnswer(ctx, bytes) }
+}
+
 // invalidTemplate returns faults of a template as AWS's error.
 func invalidTemplate(err error) error {
 	var fault *template.Error
@@ -283,6 +288,7 @@ func (s *Service) inputs(ctx context.Context, v view, w wanted, previous record.
 	}
 	caller := s.options.Identity.Forward(wire.CallerFrom(ctx))
 	lookup.Fill(&in, s.options.Config(v.Region, caller, w.roleARN, v.ARN()))
+	in.Hold = holdOf(ctx)
 	return in, nil
 }
 
@@ -345,10 +351,26 @@ func (s *Service) tagsOf(v view, tags map[string]string) func(resourceType, logi
 	}
 }
 
+// How many bytes of memory a byte of the properties of a recorded resource, or of its Metadata, takes at most once it is
+// decoded.
+const (
+	decodedProperties = 8
+	decodedMetadata   = 50
+)
+
 // currentResources returns the resources that a stack has.
 func (s *Service) currentResources(ctx context.Context, v view) (map[string]plan.Resource, error) {
 	rows, err := s.resources.List(ctx, store.Prefix(v.Account, v.Region, v.ID))
 	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, row := range rows {
+		if live := row.Value.Live; live != nil {
+			size += decodedProperties*(len(live.Properties)+len(live.Attributes)) + decodedMetadata*len(live.Metadata)
+		}
+	}
+	if err := wire.HoldAnswer(ctx, int64(size)); err != nil {
 		return nil, err
 	}
 	current := map[string]plan.Resource{}

@@ -84,7 +84,9 @@ func (s *Service) processed(ctx context.Context, v view, id, body string) (*stri
 	if err != nil {
 		return nil, err
 	}
-	bound, err := parsed.Bind(ctx, revision.Inputs(v.Stack, row))
+	in := revision.Inputs(v.Stack, row)
+	in.Hold = holdOf(ctx)
+	bound, err := parsed.Bind(ctx, in)
 	if err != nil {
 		return nil, invalidTemplate(err)
 	}

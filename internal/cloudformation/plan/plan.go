@@ -107,7 +107,8 @@ func Equal(a, b any) bool {
 // type without tags.
 func Compute(ctx context.Context, bound *template.Bound, current map[string]Resource,
 	tags func(resourceType, logicalID string) map[string]string) ([]Change, error) {
-	p := &planner{ctx: ctx, bound: bound, current: current, tags: tags, planned: map[string]*Change{}}
+	p := &planner{ctx: ctx, bound: bound, values: bound.NewEvaluation(), current: current, tags: tags,
+		planned: map[string]*Change{}}
 	for _, id := range bound.LogicalIDs() {
 		if err := p.planResource(id); err != nil {
 			return nil, err
@@ -136,6 +137,7 @@ func Compute(ctx context.Context, bound *template.Bound, current map[string]Reso
 type planner struct {
 	ctx     context.Context
 	bound   *template.Bound
+	values  *template.Evaluation
 	current map[string]Resource
 	tags    func(resourceType, logicalID string) map[string]string
 	planned map[string]*Change
@@ -172,11 +174,7 @@ func (p *planner) planResource(id string) error {
 
 func (p *planner) compareResource(id string) (*Change, error) {
 	r := p.bound.Resource(id)
-	properties, err := p.bound.Properties(p.ctx, id, p)
-	if err != nil {
-		return nil, err
-	}
-	metadata, err := p.bound.Evaluate(p.ctx, r.Metadata, p)
+	properties, metadata, err := p.values.Evaluate(p.ctx, id, p)
 	if err != nil {
 		return nil, err
 	}

@@ -92,10 +92,32 @@ func plainInteger(n json.Number) json.Number {
 	return json.Number(number.Num().String())
 }
 
+// The bytes of memory that parts of JSON take once parsed: an object, a list, and each member or item, with room to grow.
+const (
+	parsedObject = 320
+	parsedList   = 64
+	parsedItem   = 96
+)
+
+// ParsedSize returns how many bytes of memory a text takes once [Type.Coerce] has parsed it, at most; 0 for what is not
+// the JSON of an object or a list.
+func ParsedSize(text string) int {
+	if !isStructure(strings.TrimSpace(text)) || !json.Valid([]byte(text)) {
+		return 0
+	}
+	return 2*len(text) + parsedObject*strings.Count(text, "{") + parsedList*strings.Count(text, "[") +
+		parsedItem*strings.Count(text, ",")
+}
+
+// isStructure reports whether a text begins as the JSON of an object or a list does.
+func isStructure(text string) bool {
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
+}
+
 // parseJSON returns the object or list that a text is the JSON of, or the text.
 func parseJSON(text string) any {
 	trimmed := strings.TrimSpace(text)
-	if !strings.HasPrefix(trimmed, "{") && !strings.HasPrefix(trimmed, "[") {
+	if !isStructure(trimmed) {
 		return text
 	}
 	decoder := json.NewDecoder(strings.NewReader(trimmed))

@@ -33,6 +33,10 @@ type Inputs struct {
 	// Exists returns a *MissingError when one of the identifiers names nothing, for parameters of types such as
 	// AWS::EC2::VPC::Id. Lists are passed with the type of their elements. When it is nil, nothing is checked.
 	Exists func(ctx context.Context, parameterType string, ids []string) error
+	// Hold takes memory, in bytes, for what loops and functions make of the template, which may be much larger than the
+	// template is. It is called by and by, and its error ends what the memory is for. When it is nil, nothing is taken,
+	// and Bound is safe for concurrent use.
+	Hold func(bytes int64) error
 }
 
 // ParameterInput is the value of a parameter in a request.
@@ -101,6 +105,9 @@ type Bound struct {
 
 	evaluating map[string]bool // conditions, to find those that depend on themselves; empty after Bind
 
+	kept int // of what loops have made, in bytes
+	held int // for which Inputs.Hold was called, in bytes
+
 	zonesMu sync.Mutex
 	zones   map[string][]string // by region
 }
@@ -136,6 +143,7 @@ func (b *Bound) expandTransforms(ctx context.Context) error {
 	resources, outputs := t.resources, t.outputs
 	if t.hasExtensions() {
 		x := &expander{evaluator: evaluator{literals: make(map[string]any)}}
+		defer func() { b.kept = x.size }()
 		for _, section := range []*map[string]any{&b.mappings, &b.definitions, &resources, &outputs} {
 			expanded, err := b.expandSection(ctx, x, *section)
 			if err != nil {

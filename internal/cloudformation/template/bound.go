@@ -320,7 +320,7 @@ func (b *Bound) evaluateAll(ctx context.Context) error {
 			return errorf("Template error: the number of dynamic references is greater than maximum allowed, %d", maxDynamic)
 		}
 		if size += e.size; size > maxBound {
-			return errorf("Template error: the values of all functions are larger than maximum allowed, %d bytes", maxBound)
+			return errAllTooLarge
 		}
 	}
 	e := &evaluator{ctx: ctx, bound: b, trial: true, outputs: true}
@@ -361,6 +361,9 @@ func (b *Bound) properties(e *evaluator, logicalID string) (map[string]any, erro
 	if properties == nil {
 		properties = map[string]any{}
 	}
+	if err := e.addProperties(logicalID, properties); err != nil {
+		return nil, err
+	}
 	kind, _ := schema.Of(r.Type)
 	if problems := kind.Validate(properties); len(problems) > 0 {
 		texts := make([]string, len(problems))
@@ -371,6 +374,80 @@ func (b *Bound) properties(e *evaluator, logicalID string) (map[string]any, erro
 			strings.Join(texts, "\n"))
 	}
 	return kind.Coerce(properties), nil
+}
+
+// addProperties refuses properties that are too large, and counts the values that their texts become: whatever
+// functions make is bounded here, before it is validated and converted.
+func (e *evaluator) addProperties(logicalID string, properties map[string]any) error {
+	text, memory := 0, 0
+	visitValues(properties, func(value any) {
+		memory += nodeSize
+		switch v := value.(type) {
+		case string:
+			text += len(v)
+		case map[string]any:
+			memory += objectSize
+		}
+	})
+	if text > MaxProperties {
+		return errorf("Template error: the properties of resource %s have %d bytes; coracle accepts %d", logicalID, text,
+			MaxProperties)
+	}
+	visitValues(properties, func(value any) {
+		if s, ok := value.(string); ok {
+			memory += schema.ParsedSize(s)
+		}
+	})
+	if memory += text; memory > maxValues {
+		return errorf("Template error: the properties of resource %s have more values than coracle accepts: they take %d "+
+			"bytes of memory, and may take %d", logicalID, memory, maxValues)
+	}
+	return e.addSize(memory)
+}
+
+// visitValues visits all values within a value and itself, also the keys of objects.
+func visitValues(value any, visit func(any)) {
+	visit(value)
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			visit(key)
+			visitValues(inner, visit)
+		}
+	case []any:
+		for _, inner := range v {
+			visitValues(inner, visit)
+		}
+	}
+}
+
+// Evaluation evaluates resources for a caller that keeps the values of all of them: what functions make is bounded for
+// all resources together.
+type Evaluation struct {
+	bound *Bound
+	size  int // of what has been made, in bytes
+}
+
+// NewEvaluation returns an Evaluation of no resources yet.
+func (b *Bound) NewEvaluation() *Evaluation { return &Evaluation{bound: b} }
+
+// Evaluate returns the properties of a resource as [Bound.Properties] does, and its Metadata.
+func (v *Evaluation) Evaluate(ctx context.Context, logicalID string, state State) (properties map[string]any,
+	metadata any, err error) {
+	e := &evaluator{ctx: ctx, bound: v.bound, state: state, kept: v.size}
+	if properties, err = v.bound.properties(e, logicalID); err != nil {
+		return nil, nil, err
+	}
+	if metadata, err = e.evaluate(v.bound.resources[logicalID].Metadata); err != nil {
+		return nil, nil, err
+	}
+	if metadata == any(noValue{}) {
+		metadata = nil
+	}
+	if v.size += e.size; v.size > maxBound {
+		return nil, nil, errAllTooLarge
+	}
+	return properties, metadata, nil
 }
 
 // Evaluate evaluates the functions of a value of a resource, such as its Metadata or its UpdatePolicy.

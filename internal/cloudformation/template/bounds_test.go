@@ -2,8 +2,10 @@ package template
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -100,6 +102,18 @@ func TestHostileTemplates(t *testing.T) {
 				repeat("0") + `}}}}`,
 			"Properties validation failed for resource V",
 		},
+		"JSON that functions make": {jsonTexts(1, 1000), "Template error: the properties of resource A0 have "},
+		"objects in JSON that functions make": {
+			jsonTexts(1, 30), "Template error: the properties of resource A0 have more values than coracle accepts",
+		},
+		"much JSON that functions make": {
+			jsonTexts(60, 7), "Template error: the values of all functions are larger than",
+		},
+		"objects of a loop": {
+			extended("Resources: {'Fn::ForEach::L': [I, [" + each("a%d,") + "], {'G${I}': {Type: a, Metadata: [" +
+				strings.Repeat("{},", 100) + "]}}]}"),
+			"Transform AWS::LanguageExtensions failed with: the expanded template is larger than",
+		},
 		"blocks of addresses": {metadata("[" + repeat("!Cidr [0.0.0.0/0, 256, 8],") + "]"), "Template error: the values of functions are larger than"},
 		"dynamic references":  {vpc("'" + repeat("{{resolve:ssm:a}}") + "'"), "Template error: the number of dynamic references is greater than"},
 		"an open reference":   {vpc("'" + repeat("{{resolve:") + "'"), ""},
@@ -128,6 +142,93 @@ func TestHostileTemplates(t *testing.T) {
 				t.Errorf("%d MiB were allocated", used)
 			}
 		})
+	}
+}
+
+// jsonTexts returns a template of policies, whose documents are JSON that Fn::Sub makes of a small parameter.
+func jsonTexts(resources, times int) string {
+	var b strings.Builder
+	for i := range resources {
+		fmt.Fprintf(&b, `, "A%d": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"PolicyDocument": {"Fn::Sub": "[%s{}]"}}}`,
+			i, strings.Repeat("${T}", times))
+	}
+	return `{"Parameters": {"T": {"Type": "String", "Default": ` + strconv.Quote(strings.Repeat(`{"":0},`, maxParameterSize/7)) +
+		`}}, "Resources": {` + strings.TrimPrefix(b.String(), ",") + `}}`
+}
+
+// TestMemoryOfTemplatesIsHeld binds templates that are small, and become large: memory is taken for what they become,
+// and what cannot be taken ends them.
+func TestMemoryOfTemplatesIsHeld(t *testing.T) {
+	t.Parallel()
+	var items []string
+	for i := range 400 {
+		items = append(items, fmt.Sprintf("a%d", i))
+	}
+	for name, test := range map[string]struct {
+		body  string
+		least int64 // bytes
+	}{
+		"a small one": {gateway, 0},
+		"a loop": {extended("Resources: {'Fn::ForEach::L': [I, [" + strings.Join(items, ",") + "], {'G${I}': {Type: " +
+			"AWS::EC2::VPC, Metadata: {a: [" + strings.Repeat("{},", 50) + "]}}}]}"), 400 * 50 * objectSize},
+		"functions": {"Parameters: {P: {Type: String}}\nResources: {V: {Type: AWS::EC2::VPC, Metadata: {a: [" +
+			strings.Repeat("!Ref P,", 1000) + "]}}}", 1000 * maxParameterSize},
+		"JSON": {jsonTexts(2, 7), 2 * 7 * 585 * objectSize},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parsed, err := Parse(test.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := int64(0)
+			in := Inputs{Hold: func(bytes int64) error {
+				held += bytes
+				return nil
+			}}
+			if strings.Contains(test.body, "Parameters: {P") {
+				in.Parameters = given("P", strings.Repeat("v", maxParameterSize))
+			}
+			b, err := parsed.Bind(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := b.NewEvaluation()
+			for _, id := range b.LogicalIDs() {
+				if _, _, err := all.Evaluate(t.Context(), id, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if held < test.least || test.least == 0 && held > 0 {
+				t.Errorf("%d bytes are held, want %d at least", held, test.least)
+			}
+			full := errors.New("full")
+			in.Hold = func(int64) error { return full }
+			if _, err := parsed.Bind(t.Context(), in); test.least > 0 && !errors.Is(err, full) {
+				t.Errorf("without memory: %v", err)
+			}
+		})
+	}
+}
+
+// TestKeptValuesAreBoundedTogether evaluates resources whose values are unknown before others exist.
+func TestKeptValuesAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	var body strings.Builder
+	body.WriteString("Resources:\n  V: {Type: AWS::EC2::VPC}\n")
+	for i := range 100 {
+		fmt.Fprintf(&body, "  W%d: {Type: AWS::EC2::VPC, Metadata: {a: [%s]}}\n", i, strings.Repeat("!GetAtt V.CidrBlock,", 10))
+	}
+	b, err := bindText(t, body.String(), Inputs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := b.NewEvaluation()
+	for i := 0; err == nil && i < 100; i++ {
+		_, _, err = all.Evaluate(t.Context(), fmt.Sprintf("W%d", i), large{})
+	}
+	if err == nil || err.Error() != errAllTooLarge.Message {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -25,6 +25,7 @@ type evaluator struct {
 	// literals are the variables of Fn::ForEach, for the values that are evaluated while loops are expanded.
 	literals map[string]any
 
+	kept       int // of what was made before and is kept beside it, in bytes
 	size       int // of what has been made, in bytes
 	references int // dynamic ones that have been found
 	lookups    int // of mappings within mappings that are under way
@@ -46,7 +47,17 @@ func (e *evaluator) addSize(size int) error {
 	if e.size += size + nodeSize; e.size > maxEvaluation {
 		return errTooLarge
 	}
-	return nil
+	return e.bound.hold(e.kept + e.size)
+}
+
+// hold takes memory for what loops have made, and size bytes beside it.
+func (b *Bound) hold(size int) error {
+	if size += b.kept; b.inputs.Hold == nil || size <= freeSize+b.held {
+		return nil
+	}
+	step := max(size-freeSize-b.held, holdStep)
+	b.held += step
+	return b.inputs.Hold(int64(holdFactor * step))
 }
 
 // evaluate returns a value with all its functions evaluated.
@@ -69,7 +80,7 @@ func (e *evaluator) evaluate(value any) (any, error) {
 				object[key] = inner
 			}
 		}
-		return object, nil
+		return object, e.addSize(objectSize)
 	case []any:
 		list := make([]any, 0, len(v))
 		for _, item := range v {
@@ -203,8 +214,11 @@ func (e *evaluator) addSizeOf(value any) error {
 		}
 	case map[string]any:
 		for key, item := range v {
-			if err := errors.Join(e.addSize(len(key)), e.addSizeOf(item)); err != nil {
-				return errTooLarge
+			if err := e.addSize(len(key)); err != nil {
+				return err
+			}
+			if err := e.addSizeOf(item); err != nil {
+				return err
 			}
 		}
 	}

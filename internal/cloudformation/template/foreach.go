@@ -37,7 +37,7 @@ func (x *expander) addSize(size int) error {
 	if x.size += size + nodeSize; x.size > maxExpansion {
 		return errExtension("the expanded template is larger than maximum allowed, %d bytes", maxExpansion)
 	}
-	return nil
+	return x.evaluator.bound.hold(x.size)
 }
 
 func (x *expander) expandValue(value any) (any, error) {
@@ -65,7 +65,7 @@ func (x *expander) expandValue(value any) (any, error) {
 				return nil, err
 			}
 		}
-		return object, nil
+		return object, x.addSize(objectSize)
 	case []any:
 		list := make([]any, len(v))
 		for i, item := range v {
@@ -244,7 +244,7 @@ func (x *expander) expandFunction(name string, argument any) (any, error) {
 		if value, ok := x.evaluator.literals[text]; ok {
 			return value, x.addSize(len(value.(string)))
 		}
-		return map[string]any{"Ref": text}, x.addSize(len(text))
+		return map[string]any{"Ref": text}, x.addSize(len(text) + objectSize)
 	case "Fn::GetAtt":
 		return x.expandGetAtt(argument)
 	case "Fn::Sub":
@@ -264,7 +264,7 @@ func (x *expander) expandFunction(name string, argument any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{name: inner}, x.addSize(len(name))
+	return map[string]any{name: inner}, x.addSize(len(name) + objectSize)
 }
 
 // expandName returns a name that may be given by a function of parameters.
@@ -302,7 +302,7 @@ func (x *expander) expandGetAtt(argument any) (any, error) {
 		}
 		names[i] = text
 	}
-	return map[string]any{"Fn::GetAtt": names}, x.addSize(2 * nodeSize)
+	return map[string]any{"Fn::GetAtt": names}, x.addSize(2*nodeSize + objectSize)
 }
 
 func (x *expander) expandSub(argument any) (any, error) {
@@ -323,6 +323,9 @@ func (x *expander) expandSub(argument any) (any, error) {
 	text, err = x.substitute(text, false)
 	x.evaluator.literals = outer
 	if err != nil {
+		return nil, err
+	}
+	if err := x.addSize(objectSize); err != nil {
 		return nil, err
 	}
 	if variables == nil {

@@ -86,7 +86,9 @@ var (
 		"expects only an array as an input")
 	errJSON = errorf("Transform AWS::LanguageExtensions failed with: Fn::ToJsonString layout is incorrect. " +
 		"Fn::ToJsonString expects an object or an array as an input")
-	errTooLarge = errorf("Template error: the values of functions are larger than maximum allowed, %d bytes", maxEvaluation)
+	errTooLarge    = errorf("Template error: the values of functions are larger than maximum allowed, %d bytes", maxEvaluation)
+	errAllTooLarge = errorf("Template error: the values of all functions are larger than maximum allowed, %d bytes",
+		maxBound)
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

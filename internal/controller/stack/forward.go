@@ -210,16 +210,21 @@ func (f *forwarding) advance(ctx context.Context, id string) outcome {
 	if row.Value.Work != nil {
 		return f.perform(ctx, row, true)
 	}
+	if err := f.c.parsing.Acquire(ctx, evaluationWeight); err != nil {
+		return outcome{err: err}
+	}
 	target, err := f.target(ctx, id)
-	var fault *template.Error
-	if errors.As(err, &fault) {
-		return f.refuse(ctx, row, f.bound.Resource(id).Type, fault.Message)
+	if err == nil {
+		err = f.checkType(target)
 	}
+	f.c.parsing.Release(evaluationWeight)
 	if err != nil {
-		return f.refuse(ctx, row, f.bound.Resource(id).Type, err.Error())
-	}
-	if err := f.checkType(target); err != nil {
-		return f.refuse(ctx, row, target.Type, err.Error())
+		reason := err.Error()
+		var fault *template.Error
+		if errors.As(err, &fault) {
+			reason = fault.Message
+		}
+		return f.refuse(ctx, row, f.bound.Resource(id).Type, reason)
 	}
 	live := row.Value.Live
 	switch {
@@ -358,7 +363,7 @@ func (f *forwarding) refuse(ctx context.Context, row store.Row[record.StackResou
 
 // Bounds of what records have, in bytes of JSON: the properties and attributes of a resource, the outputs of a stack.
 const (
-	maxProperties = 256 << 10
+	maxProperties = template.MaxProperties
 	maxAttributes = 256 << 10
 	maxOutputs    = 512 << 10
 )

@@ -102,8 +102,12 @@ const (
 	maxConfigs = 10_000
 )
 
-// maxParsing is how many bytes of templates are parsed at a time: each takes some hundred bytes of memory.
-const maxParsing = 2 << 20
+// maxParsing is how many bytes of templates are parsed at a time: each takes some hundred bytes of memory. The
+// evaluation of one resource counts as evaluationWeight of them.
+const (
+	maxParsing       = 2 << 20
+	evaluationWeight = 64 << 10
+)
 
 // configOf returns the SDK's configuration for an operation.
 func (c *Controller) configOf(s record.Stack, operation string, caller record.ForwardedSession,
