@@ -5,6 +5,7 @@
 //	GET  /backup         the archive of package backup
 //	GET  /debug/dump     Dump
 //	GET  /debug/pprof/…  profiles of the Go runtime
+//	GET  /denials        []Denial of an account
 //	POST /fields         fields.Question; answers fields.Answer
 //	GET  /images         []Image
 //	POST /images         an archive of images; answers Loaded

@@ -53,6 +53,15 @@ func (d daemon) Fields(_ context.Context, q fields.Question) (fields.Answer, err
 	return fields.Answer{Name: q.Name, Content: map[string]any{"spec": map[string]any{"replicas": 2.0}},
 		Plan: &fields.Plan{Objects: []fields.Planned{{Kept: []string{".spec.replicas"}}}}}, nil
 }
+func (d daemon) Denials(_ context.Context, account string) ([]Denial, error) {
+	if account != "" {
+		return nil, &Refused{"there is no account " + account}
+	}
+	return []Denial{{Principal: "arn:aws:iam::111122223333:user/a\x1b[31m", Action: "iam:ListRoles", Resource: "*",
+		Reason: "because no identity-based policy allows the iam:ListRoles action", Count: 2},
+		{Principal: "b", Action: "sts:AssumeRole", Resource: "r", Policy: "p", Statement: "S",
+			Reason: "with an explicit deny in the role trust policy"}}, nil
+}
 func (d daemon) Stop() { close(d.stopped) }
 func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
 	if a == "taken" {
@@ -271,5 +280,29 @@ func TestWhatTenantsWroteDoesNotCommandTheTerminal(t *testing.T) {
 	}
 	if out := b.String(); strings.ContainsAny(out, "\x1b\a") || strings.Contains(out, "\ninstance  i-2") {
 		t.Errorf("%q", out)
+	}
+}
+
+func TestDenials(t *testing.T) {
+	t.Parallel()
+	c := serve(t, daemon{})
+	var refused *Refused
+	if _, err := c.Denials(t.Context(), "1"); !errors.As(err, &refused) {
+		t.Errorf("of no account: %v", err)
+	}
+	all, err := c.Denials(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	PrintDenials(&b, all)
+	for _, want := range []string{", 2 times since ", "  may not iam:ListRoles on *\n",
+		`  missing: {"Effect":"Allow","Action":"iam:ListRoles","Resource":"*"}`, "  denied by the statement S of p\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "\x1b") {
+		t.Errorf("a terminal is controlled by %q", b.String())
 	}
 }

@@ -27,6 +27,8 @@ type Daemon interface {
 	Images(ctx context.Context) ([]Image, error)
 	// Fields reads an object with its owners. The error of a question that nothing answers is a *Refused.
 	Fields(ctx context.Context, q fields.Question) (fields.Answer, error)
+	// Denials returns what policies refused in an account. The error of one that is not there is a *Refused.
+	Denials(ctx context.Context, account string) ([]Denial, error)
 	// Metrics serves the metrics of the daemon for Prometheus.
 	Metrics() http.Handler
 	// Dump returns the inner state of the daemon.
@@ -132,6 +134,10 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 		a, err := d.Fields(r.Context(), q)
 		answer(w, a, err)
+	})
+	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) {
+		all, err := d.Denials(r.Context(), r.URL.Query().Get("account"))
+		answer(w, all, err)
 	})
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, r *http.Request) {
 		started := &startedWriter{ResponseWriter: w}

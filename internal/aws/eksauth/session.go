@@ -62,8 +62,8 @@ func (s *Service) assume(ctx context.Context, c record.Cluster, p record.PodIden
 	keys, actions := principal.PodTrust(p, tags)
 	keys["sts:RoleSessionName"] = []string{sealed.Name}
 	for _, action := range actions {
-		d, err := identity.TrustDecision(ctx, role, policy.Principal{Type: policy.Service, Name: principal.Pods}, action,
-			keys)
+		d, err := s.o.Identity.AuthorizeTrusted(ctx, role, policy.Principal{Type: policy.Service, Name: principal.Pods},
+			"system:serviceaccount:"+pod.Namespace+":"+pod.ServiceAccount, action, keys)
 		if err != nil {
 			return nil, err
 		}

@@ -261,8 +261,8 @@ func (s *Service) trusted(ctx context.Context, role record.Role, provider record
 		actions = append(actions, "sts:TagSession")
 	}
 	for _, action := range actions {
-		d, err := identity.TrustDecision(ctx, role, policy.Principal{Type: policy.WebIdentity, Name: provider.ARN()},
-			action, policy.Context(keys))
+		d, err := s.identity.AuthorizeTrusted(ctx, role, policy.Principal{Type: policy.WebIdentity, Name: provider.ARN()},
+			c.Subject, action, policy.Context(keys))
 		if err != nil {
 			return err
 		}

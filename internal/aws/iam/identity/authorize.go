@@ -40,6 +40,7 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 			return err
 		}
 		if !d.Allowed() {
+			i.recordDenial(ctx, caller.Account, caller.ARN, t, d)
 			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: d.Reason()}
 		}
 	}
@@ -104,7 +105,9 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 	policies.ResourceMust, policies.Trust = true, true
 	request := p.request(t, policy.Context(wire.GlobalConditions(ctx)), policy.NewBudget(ctx, maxSteps))
 	renameUnlessMeant(request, role.TrustIDs)
-	return policy.Evaluate(request, &policies), nil
+	d := policy.Evaluate(request, &policies)
+	i.recordDenial(ctx, caller.Account, caller.ARN, t, d)
+	return d, nil
 }
 
 // renameUnlessMeant takes its ARNs from a principal that only has the name of one which the resource's policy means,
@@ -129,6 +132,17 @@ func (i *Identity) Trusts(ctx context.Context, roleARN, service string) (bool, e
 			"aws:SourceAccount": {role.Account},
 		})
 	return d.Allowed(), err
+}
+
+// AuthorizeTrusted decides by the trust policy of a role whether somebody without policies of their own may act on it:
+// the bearer of a token, who is called by its subject, or a service that acts for one.
+func (i *Identity) AuthorizeTrusted(ctx context.Context, role record.Role, who policy.Principal, subject, action string,
+	keys policy.Keys) (policy.Decision, error) {
+	d, err := TrustDecision(ctx, role, who, action, keys)
+	if err == nil {
+		i.recordDenial(ctx, role.Account, subject, wire.Target{Action: action, Resource: role.ARN()}, d)
+	}
+	return d, err
 }
 
 // TrustDecision evaluates a role's trust policy for a principal without policies of their own: a service, or the bearer

@@ -21,6 +21,8 @@ import (
 	"log/slog"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -41,6 +43,7 @@ type Identity struct {
 	log      *slog.Logger
 	bearers  bearers
 	uses     uses
+	denials  denials
 }
 
 var (
@@ -71,5 +74,6 @@ func New(ctx context.Context, s *store.Store, o Options) (*Identity, error) {
 		policies: record.Policies(s),
 		keys:     record.AccessKeys(s), keyUses: record.AccessKeyUses(s), roleUses: record.RoleUses(s),
 		sealer: sealer, now: o.Now, log: o.Log, bearers: newBearers(),
+		denials: denials{byAccount: map[string]*lru.Cache[DenialCause, *Denial]{}},
 	}, nil
 }

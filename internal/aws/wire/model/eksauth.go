@@ -10,7 +10,9 @@ import (
 //
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html
 func init() {
-	id := func(name string) smithy.ShapeID { return smithy.ShapeID{Namespace: "com.amazonaws.eksauth", Name: name} }
+	id := func(name string) smithy.ShapeID {
+		return smithy.ShapeID{Namespace: "com.amazonaws.eksauth", Name: name}
+	}
 	structure := func(name string, members map[string]*smithy.Schema) *smithy.Schema {
 		s := smithy.NewSchema(id(name), smithy.ShapeTypeStructure, len(members))
 		for member, shape := range members {
