@@ -43,6 +43,7 @@ func New(s *store.Store, who *identity.Identity, keys KeySource, now func() time
 func (s *Service) Register(mux *wire.Mux) {
 	for _, handlers := range [][]wire.Handler{
 		s.assumeRoleHandlers(),
+		s.decodeHandlers(),
 		s.identityHandlers(),
 		s.sessionHandlers(),
 		s.webIdentityHandlers(),

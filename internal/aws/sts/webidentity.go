@@ -1,12 +1,14 @@
 package sts
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +43,44 @@ type claims struct {
 		Tags       map[string][]string `json:"principal_tags"`
 		Transitive []string            `json:"transitive_tag_keys"`
 	} `json:"https://aws.amazon.com/tags"`
+
+	others map[string]json.RawMessage // all claims
+}
+
+// maxCustomClaims is the number of claims of an issuer's own that trust policies may look at.
+const maxCustomClaims = 100
+
+// registered are the claims that are no condition keys, or have a meaning of their own.
+var registered = []string{"iss", "aud", "oaud", "exp", "nbf", "iat", "azp", "amr", "sub", "https://aws.amazon.com/tags"}
+
+// addCustom adds the claims of an issuer's own as condition keys: texts, numbers and truth values, and lists of texts.
+// Claims that contain others are none.
+func (c *claims) addCustom(keys map[string][]string, url string) {
+	added := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.others)) {
+		// Condition keys are compared without regard to case: "SUB" must not stand in for "sub".
+		folded := strings.ToLower(name)
+		if slices.Contains(registered, folded) || added[folded] || len(added) == maxCustomClaims {
+			continue
+		}
+		var list []string
+		var value any
+		if json.Unmarshal(c.others[name], &list) != nil {
+			decoder := json.NewDecoder(bytes.NewReader(c.others[name]))
+			decoder.UseNumber()
+			if decoder.Decode(&value) != nil {
+				continue
+			}
+			switch value.(type) {
+			case string, bool, json.Number:
+				list = []string{fmt.Sprint(value)}
+			}
+		}
+		if len(list) > 0 {
+			keys[url+":"+name] = list
+			added[folded] = true
+		}
+	}
 }
 
 func invalidToken(format string, args ...any) error {
@@ -173,7 +213,7 @@ func (s *Service) verifyToken(ctx context.Context, token *jwt.JSONWebToken, prov
 				return ctx.Err()
 			}
 			var verified claims
-			if err := token.Claims(key.Key, &verified); err == nil {
+			if err := token.Claims(key.Key, &verified, &verified.others); err == nil {
 				*c = verified
 				return nil
 			}
@@ -242,6 +282,7 @@ func (c *claims) sessionTags() []types.Tag {
 func (s *Service) trusted(ctx context.Context, role record.Role, provider record.OIDCProvider, c *claims,
 	audience string, session *identity.Session, tags []types.Tag) error {
 	keys := wire.GlobalConditions(ctx)
+	c.addCustom(keys, provider.URL)
 	keys["sts:RoleSessionName"] = []string{session.Name}
 	keys["aws:FederatedProvider"] = []string{provider.ARN()}
 	keys["aws:PrincipalIsAWSService"] = []string{"false"}

@@ -47,6 +47,8 @@ type Denied struct {
 	// Reason ends the message, in AWS's words: "because no identity-based policy allows the eks:DescribeCluster action",
 	// "with an explicit deny in an identity-based policy".
 	Reason string
+	// Encoded is what sts:DecodeAuthorizationMessage decodes; empty for services whose errors do not have it.
+	Encoded string
 }
 
 func (d *Denied) Error() string {
@@ -58,6 +60,9 @@ func (d *Denied) message(caller Caller) string {
 	m := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s", caller.ARN, d.Action, d.Resource)
 	if d.Reason != "" {
 		m += " " + d.Reason
+	}
+	if d.Encoded != "" {
+		m += " Encoded authorization failure message: " + d.Encoded
 	}
 	return m
 }

@@ -41,7 +41,11 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 		}
 		if !d.Allowed() {
 			i.recordDenial(ctx, caller.Account, caller.ARN, t, d)
-			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: d.Reason()}
+			encoded, err := i.encodeDenial(ctx, caller, t, d)
+			if err != nil {
+				return err
+			}
+			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: d.Reason(), Encoded: encoded}
 		}
 	}
 	i.Used(ctx, caller)

@@ -95,6 +95,8 @@ const (
 	RegistryPassword Purpose = "ecr: authorization token"
 	// LayerURL is in the URL that ecr:GetDownloadUrlForLayer gives. Its holder downloads one layer of one repository.
 	LayerURL Purpose = "ecr: URL of a layer"
+	// authorizationMessage is in errors. Who may decode it learns why a request was refused.
+	authorizationMessage Purpose = "sts: authorization message"
 )
 
 // sealer seals sessions with AES-256-GCM. The key's id goes before the sealed text, so that keys can be replaced.
@@ -167,9 +169,9 @@ func additionalData(purpose Purpose, resource string) []byte {
 	return []byte(string(purpose) + "\x00" + resource)
 }
 
-// seal returns the token of a session for a purpose.
-func (s *sealer) seal(ctx context.Context, purpose Purpose, resource string, session *Session) (string, error) {
-	text, err := json.Marshal(session)
+// seal returns the token of a session, or of other content, for a purpose.
+func (s *sealer) seal(ctx context.Context, purpose Purpose, resource string, content any) (string, error) {
+	text, err := json.Marshal(content)
 	if err != nil {
 		return "", err
 	}
@@ -189,7 +191,7 @@ func (s *sealer) seal(ctx context.Context, purpose Purpose, resource string, ses
 }
 
 // open undoes seal. Whatever is not of our making, or was made for another purpose or resource, is errBadToken.
-func (s *sealer) open(ctx context.Context, purpose Purpose, resource, token string, session *Session) error {
+func (s *sealer) open(ctx context.Context, purpose Purpose, resource, token string, content any) error {
 	raw, err := base64.StdEncoding.DecodeString(token)
 	if err != nil || len(raw) < 1+keyIDSize || raw[0] != tokenVersion ||
 		base64.StdEncoding.EncodeToString(raw) != token {
@@ -210,7 +212,7 @@ func (s *sealer) open(ctx context.Context, purpose Purpose, resource, token stri
 	if err != nil {
 		return errBadToken
 	}
-	if err := json.Unmarshal(text, session); err != nil {
+	if err := json.Unmarshal(text, content); err != nil {
 		return fmt.Errorf("decode a session token: %w", err)
 	}
 	return nil

@@ -227,7 +227,7 @@ func (a *ask) matches(s *Statement) grant {
 			if s.principals.exempts(&a.Principal, s.Effect) {
 				return noGrant
 			}
-		} else if closeness = s.principals.matchPrincipal(&a.Principal); closeness == noGrant {
+		} else if closeness = s.principals.matchPrincipal(&a.Principal, s.Effect); closeness == noGrant {
 			return noGrant
 		}
 	}

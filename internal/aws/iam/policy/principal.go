@@ -134,8 +134,8 @@ func (p *principals) count() int {
 	return len(p.accounts) + len(p.aws) + len(p.services) + len(p.federated) + len(p.canonical)
 }
 
-// matchPrincipal returns how closely the caller is named.
-func (p *principals) matchPrincipal(who *Principal) grant {
+// matchPrincipal returns how closely a statement of that effect names the caller.
+func (p *principals) matchPrincipal(who *Principal, effect Effect) grant {
 	switch who.Type {
 	case Service:
 		if slices.Contains(p.services, who.Name) {
@@ -157,7 +157,8 @@ func (p *principals) matchPrincipal(who *Principal) grant {
 		}
 	}
 	switch {
-	case p.anyone && who.Type != WebIdentity: // AWS lets no one assume a role by token who does not name the provider
+	// AWS lets no one assume a role by token who does not name the provider; to deny it to all, "*" is enough.
+	case p.anyone && (who.Type != WebIdentity || effect == Deny):
 		return directGrant
 	case who.Account != "" && slices.Contains(p.accounts, who.Account):
 		if who.Type == Account {
@@ -178,7 +179,7 @@ func matchGrantees(grantees []string, who *Principal) grant {
 		p.addPrincipal("AWS", name)
 	}
 	p.anyone = false // a grant names its grantee
-	return p.matchPrincipal(who)
+	return p.matchPrincipal(who, Allow)
 }
 
 // exempts reports whether a NotPrincipal excludes the caller. A Deny excludes only a caller whose every name is listed:
