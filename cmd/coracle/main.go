@@ -70,7 +70,7 @@ func newRootCommand() *cobra.Command {
 		datadir.Default()+") [CORACLE_DATA_DIR]")
 	cmd.AddCommand(
 		upCommand(), downCommand(), serveCommand(), envCommand(), trustCommand(), statusCommand(), auditCommand(),
-		fieldsCommand(), deniedCommand(),
+		fieldsCommand(), deniedCommand(), identityCommand(),
 		execCommand(), demoCommand(), doctorCommand(), debugCommand(),
 		accountCommand(), interruptCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(),
 		resetCommand(), versionCommand(),

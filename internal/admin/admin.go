@@ -7,6 +7,7 @@
 //	GET  /debug/pprof/…  profiles of the Go runtime
 //	GET  /denials        []Denial of an account
 //	POST /fields         fields.Question; answers fields.Answer
+//	POST /identity       IdentityQuestion; answers Identity
 //	GET  /images         []Image
 //	POST /images         an archive of images; answers Loaded
 //	POST /interruptions  gives a spot instance notice; answers Interruption

@@ -53,6 +53,14 @@ func (d daemon) Fields(_ context.Context, q fields.Question) (fields.Answer, err
 	return fields.Answer{Name: q.Name, Content: map[string]any{"spec": map[string]any{"replicas": 2.0}},
 		Plan: &fields.Plan{Objects: []fields.Planned{{Kept: []string{".spec.replicas"}}}}}, nil
 }
+func (d daemon) Identity(_ context.Context, q IdentityQuestion) (Identity, error) {
+	if q.Pod == "" {
+		return Identity{}, &Refused{"which pod?"}
+	}
+	return Identity{Cluster: "c", Namespace: q.Namespace, Pod: q.Pod, Role: "r", Steps: []IdentityStep{
+		{Name: "trust policy", State: "does not let it in", Problem: "change it\x1b[31m"}},
+		Policies: []IdentityPolicy{{Name: "p", Statements: []string{"Allow s3:* on *"}}}}, nil
+}
 func (d daemon) Denials(_ context.Context, account string) ([]Denial, error) {
 	if account != "" {
 		return nil, &Refused{"there is no account " + account}

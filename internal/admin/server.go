@@ -27,6 +27,8 @@ type Daemon interface {
 	Images(ctx context.Context) ([]Image, error)
 	// Fields reads an object with its owners. The error of a question that nothing answers is a *Refused.
 	Fields(ctx context.Context, q fields.Question) (fields.Answer, error)
+	// Identity follows the way from a pod to its role. The error of a question that nothing answers is a *Refused.
+	Identity(ctx context.Context, q IdentityQuestion) (Identity, error)
 	// Denials returns what policies refused in an account. The error of one that is not there is a *Refused.
 	Denials(ctx context.Context, account string) ([]Denial, error)
 	// Metrics serves the metrics of the daemon for Prometheus.
@@ -134,6 +136,15 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 		a, err := d.Fields(r.Context(), q)
 		answer(w, a, err)
+	})
+	mux.HandleFunc("POST /identity", func(w http.ResponseWriter, r *http.Request) {
+		var q IdentityQuestion
+		if err := decodeRequest(w, r, &q); err != nil {
+			answer(w, nil, err)
+			return
+		}
+		i, err := d.Identity(r.Context(), q)
+		answer(w, i, err)
 	})
 	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) {
 		all, err := d.Denials(r.Context(), r.URL.Query().Get("account"))

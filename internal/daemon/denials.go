@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/inspect"
 )
 
 // Denials returns what policies refused in an account.
@@ -20,11 +21,7 @@ func (c *commands) Denials(ctx context.Context, account string) ([]admin.Denial,
 	}
 	all := []admin.Denial{}
 	for _, d := range c.d.api.identity.Denials(account) {
-		all = append(all, admin.Denial{
-			Principal: d.Principal, Region: d.Region, Action: d.Action, Resource: d.Resource, Reason: d.Reason,
-			Policy: d.Policy, Statement: d.Statement, First: d.First, Last: d.Last, Count: d.Count,
-			RequestID: d.RequestID, SourceIP: d.SourceIP, UserAgent: d.UserAgent,
-		})
+		all = append(all, inspect.DescribeDenial(d))
 	}
 	return all, nil
 }

@@ -272,10 +272,11 @@ var Rules = []Rule{
 
 	{"internal/daemon", []string{"internal", "kubernetes"}, []string{Module + "internal/eventually"},
 		"the one place that knows the AWS services and the cluster controllers at once"},
-	{"internal/inspect", []string{"internal/admin", "internal/catalog", "internal/controller/addon",
+	{"internal/inspect", []string{"internal/admin", "internal/aws/eks/principal", "internal/aws/eks/resource",
+		"internal/aws/iam/identity", "internal/aws/iam/policy", "internal/catalog", "internal/controller/addon",
 		"internal/kube/client",
 		"internal/fields", "internal/outbound", "internal/record", "internal/store"}, []string{"os/exec"},
-		"it reads objects for coracle fields, and changes none"},
+		"it reads objects for coracle fields and coracle identity, and changes none"},
 	{"internal/status", []string{"internal/admin", "internal/connlimit", "internal/datadir", "internal/diskspace",
 		"internal/etcd",
 		"internal/host/filetree", "internal/host/machine", "internal/hostmemory", "internal/instancetype",

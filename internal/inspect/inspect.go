@@ -1,4 +1,4 @@
-// Package inspect answers "coracle fields": it reads an object of a cluster with the managers of its fields
+// Package inspect answers "coracle fields" and "coracle identity" (identity.go). For the first it reads an object of a cluster with the managers of its fields
 // (object.go), and finds out by dry runs what a request to create or update an add-on would change. It changes nothing.
 package inspect
 
@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/controller/addon"
 	"github.com/coracle-eks/coracle/internal/fields"
@@ -31,7 +32,9 @@ type Options struct {
 	// Config returns the configuration of a user's client of a cluster's API server (controlplane.Controller.Config).
 	Config  func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	Catalog *catalog.Catalog // of add-ons
-	Log     *slog.Logger
+	// Identity decides what roles may, and knows what was refused.
+	Identity *identity.Identity
+	Log      *slog.Logger
 }
 
 // Inspector answers questions about objects of clusters. Its methods may be called concurrently.

@@ -74,6 +74,17 @@ func (c *cluster) podIdentity() {
 		!strings.Contains(errs, "no identity-based policy allows the iam:ListRoles action") {
 		c.t.Errorf("not allowed: %v %s%s", err, out, errs)
 	}
+	c.contains("coracle identity of web", c.must("coracle", "identity", "pod/web", "--data-dir", c.Dir),
+		"EKS Pod Identity, association a-", "is not used", "has AWS_CONTAINER_CREDENTIALS_FULL_URI",
+		"eks-pod-identity-agent-", "lets pods.eks.amazonaws.com in: sts:AssumeRole, sts:TagSession",
+		"Allow eks:DescribeCluster on arn:aws:eks:*:*:cluster/${aws:PrincipalTag/eks-cluster-name}",
+		"no identity-based policy allows the iam:ListRoles action")
+	c.contains("coracle identity of db", c.must("coracle", "identity", "pod/db", "--data-dir", c.Dir),
+		"IAM roles for service accounts", "oidc-provider/oidc.eks.", "lets the token of this service account in")
+	c.contains("coracle identity without a role", c.must("coracle", "identity", "sa/default", "--data-dir", c.Dir),
+		"none of its own")
+	c.contains("coracle denied", c.must("coracle", "denied", "--principal", "role/web", "--data-dir", c.Dir),
+		`missing: {"Effect":"Allow","Action":"iam:ListRoles"`)
 	// A token is worth nothing at another's address, and a pod gets nothing without one.
 	c.contains("another's token", in("web", "sh", "-c", `python3 - <<'END'
 import os, urllib.request, urllib.error
