@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,9 @@ The daemon keeps 500 of an account for a day, in memory: a restart forgets them.
 				return err
 			}
 			all, err := admin.NewClient(dir.Socket()).Denials(cmd.Context(), account)
-			if err != nil {
+			if errors.Is(err, admin.ErrNotRunning) {
+				return notRunning(dir)
+			} else if err != nil {
 				return err
 			}
 			all = slices.DeleteFunc(all, func(d admin.Denial) bool {

@@ -46,7 +46,9 @@ refused. A line with ! says what stands in the way, and what to do.`,
 				return err
 			}
 			i, err := admin.NewClient(dir.Socket()).Identity(cmd.Context(), q)
-			if err != nil {
+			if errors.Is(err, admin.ErrNotRunning) {
+				return notRunning(dir)
+			} else if err != nil {
 				return err
 			}
 			if output == "json" {
