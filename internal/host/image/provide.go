@@ -128,21 +128,27 @@ func (r *Registry) hasReference(ctx context.Context, reference string) (bool, er
 	return err == nil, err
 }
 
-// assembledFor returns the Kubernetes version for whose nodes an image is assembled. ok is false for an image that the
-// nodes of no version use.
+// assembledFor returns the Kubernetes version for whose nodes an image is assembled. Most images are common to nodes
+// of all versions: of those that have this one, it is the first whose programs are built, or else the default version.
+// ok is false for an image that the nodes of no version use.
 func (r *Registry) assembledFor(reference string) (minor string, ok bool) {
 	repository, tag, err := splitReference(reference)
 	if err != nil {
 		return "", false
 	}
+	stored := joinReference(r.storedName(repository), tag)
 	for _, v := range kubernetes.Versions() {
-		for _, own := range References(r.options.Region, v.Minor) {
-			if own == joinReference(r.storedName(repository), tag) {
-				return v.Minor, true
-			}
+		if !slices.Contains(slices.Collect(maps.Values(References(r.options.Region, v.Minor))), stored) {
+			continue
+		}
+		if _, err := r.options.Bundles.Find(v.Minor); err == nil {
+			return v.Minor, true
+		}
+		if !ok || v.Minor == kubernetes.Default {
+			minor, ok = v.Minor, true
 		}
 	}
-	return "", false
+	return minor, ok
 }
 
 // provideOwn assembles the images of a Kubernetes version, whose programs it builds when they are missing.

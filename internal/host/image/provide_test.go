@@ -3,6 +3,8 @@ package image
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -231,5 +233,30 @@ func TestProvideAssemblesWhatNodesHaveAnyway(t *testing.T) {
 	}
 	if there, err := r.hasReference(t.Context(), reference); err != nil || !there {
 		t.Errorf("%v, %v", there, err)
+	}
+}
+
+// An add-on may want its image before the cluster has nodes: that must not build a version that nobody runs.
+func TestImagesOfAllVersionsAreAssembledWithWhatIsBuilt(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsSetup(t)
+	r := open(t, Options{})
+	built, err := r.options.Bundles.Find("1.36")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.options.Bundles = upstream.BundlesIn(t.TempDir())
+	reference := References(region, kubernetes.Default)[CoreDNS]
+	if minor, own := r.assembledFor(reference); !own || minor != kubernetes.Default {
+		t.Errorf("where nothing is built it is version %s, want %s", minor, kubernetes.Default)
+	}
+	other := t.TempDir()
+	bundle := filepath.Dir(built)
+	if err := os.Symlink(bundle, filepath.Join(other, filepath.Base(bundle))); err != nil {
+		t.Fatal(err)
+	}
+	r.options.Bundles = upstream.BundlesIn(other)
+	if minor, own := r.assembledFor(reference); !own || minor != "1.36" {
+		t.Errorf("where 1.36 is built alone it is version %s", minor)
 	}
 }
