@@ -63,10 +63,7 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCapabilities(parsed, w.capabilities); err != nil {
-		return nil, err
-	}
-	if err := checkResourceTypes(parsed, w.types); err != nil {
+	if err := checkCapabilities(parsed, parsed, w.capabilities); err != nil {
 		return nil, err
 	}
 	p.row = record.StackRevision{Account: v.Account, Description: parsed.Description, Transforms: parsed.Transforms,
@@ -82,6 +79,12 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 	}
 	if p.bound, err = parsed.Bind(ctx, in); err != nil {
 		return nil, invalidTemplate(err)
+	}
+	if err := checkCapabilities(parsed, p.bound, w.capabilities); err != nil {
+		return nil, err
+	}
+	if err := checkResourceTypes(p.bound, w.types); err != nil {
+		return nil, err
 	}
 	p.row.Parameters = boundParameters(p.bound)
 	if p.current, err = s.currentResources(ctx, v); err != nil {
@@ -176,9 +179,11 @@ func textsOf[T ~string](list []T) []string {
 	return texts
 }
 
-// checkCapabilities refuses a template that needs capabilities which the caller has not acknowledged.
-func checkCapabilities(t *template.Template, given []types.Capability) error {
-	needs, _ := t.Capabilities()
+// checkCapabilities refuses a template that needs capabilities which the caller has not acknowledged. What needs them is
+// the template, and once it is bound also the resources that loops make: their types are not known before.
+func checkCapabilities(t *template.Template, of interface{ Capabilities() ([]string, string) },
+	given []types.Capability) error {
+	needs, _ := of.Capabilities()
 	var missing []string
 	for _, need := range needs {
 		ok := slices.Contains(given, types.Capability(need)) ||
@@ -201,11 +206,11 @@ func onlyLanguageExtensions(t *template.Template) bool {
 }
 
 // checkResourceTypes refuses resources of other types than those that the caller names.
-func checkResourceTypes(t *template.Template, allowed []string) error {
+func checkResourceTypes(b *template.Bound, allowed []string) error {
 	if len(allowed) == 0 {
 		return nil
 	}
-	for _, name := range t.Summary().ResourceTypes {
+	for _, name := range b.ResourceTypes() {
 		if !slices.ContainsFunc(allowed, func(pattern string) bool {
 			prefix, wild := strings.CutSuffix(pattern, "*")
 			return name == pattern || wild && strings.HasPrefix(name, prefix)

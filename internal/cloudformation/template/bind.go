@@ -142,7 +142,7 @@ func (b *Bound) expandTransforms(ctx context.Context) error {
 	t := b.template
 	resources, outputs := t.resources, t.outputs
 	if t.hasExtensions() {
-		x := &expander{evaluator: evaluator{literals: make(map[string]any)}}
+		x := &expander{evaluator: evaluator{trial: true, literals: make(map[string]any)}}
 		defer func() { b.kept = x.size }()
 		for _, section := range []*map[string]any{&b.mappings, &b.definitions, &resources, &outputs} {
 			expanded, err := b.expandSection(ctx, x, *section)
@@ -169,13 +169,13 @@ func (b *Bound) expandTransforms(ctx context.Context) error {
 			}
 		}
 	}
-	return b.readExpanded(resources, outputs)
+	return b.readExpanded(ctx, resources, outputs)
 }
 
 // readExpanded reads resources and outputs once loops are expanded.
-func (b *Bound) readExpanded(resources, outputs map[string]any) error {
+func (b *Bound) readExpanded(ctx context.Context, resources, outputs map[string]any) error {
 	b.resources = make(map[string]Resource, len(resources))
-	policies := &evaluator{bound: b}
+	policies := &evaluator{ctx: ctx, bound: b, trial: true}
 	for _, name := range sortedKeys(resources) {
 		value := resources[name]
 		if object, ok := value.(map[string]any); ok && b.template.hasExtensions() {

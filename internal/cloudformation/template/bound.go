@@ -25,7 +25,7 @@ func (t *Template) checkTemplate() error {
 		return nil
 	}
 	b := &Bound{template: t, definitions: t.conditions, mappings: t.mappings}
-	if err := b.readExpanded(t.resources, t.outputs); err != nil {
+	if err := b.readExpanded(context.Background(), t.resources, t.outputs); err != nil {
 		return err
 	}
 	return b.findDependenciesOf(&evaluator{bound: b, trial: true, anyBranch: true})

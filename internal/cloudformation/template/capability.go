@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -25,17 +26,27 @@ var identityNames = map[string]string{
 	"AWS::IAM::UserToGroupAddition": "",
 }
 
-// Capabilities returns the capabilities that the template needs, and why. CAPABILITY_NAMED_IAM includes CAPABILITY_IAM.
+// Capabilities returns the capabilities that the template needs, and why, as far as it shows without its parameters.
+// CAPABILITY_NAMED_IAM includes CAPABILITY_IAM.
 func (t *Template) Capabilities() (capabilities []string, reason string) {
+	return t.capabilitiesOf(t.resources)
+}
+
+// Capabilities returns the capabilities that the template needs, and why: also for the resources that loops make.
+func (b *Bound) Capabilities() (capabilities []string, reason string) {
+	return b.template.capabilitiesOf(b.allResources())
+}
+
+func (t *Template) capabilitiesOf(resources map[string]any) (capabilities []string, reason string) {
 	var kinds []string
 	named := false
-	t.visitResources(t.resources, func(_, kind string, properties map[string]any) {
+	visitResources(resources, func(_, kind string, properties any) {
 		name, ok := identityNames[kind]
 		if !ok {
 			return
 		}
 		kinds = append(kinds, kind)
-		if _, given := properties[name]; given && name != "" {
+		if name != "" && hasMember(properties, name) {
 			named = true
 		}
 	})
@@ -55,4 +66,19 @@ func (t *Template) Capabilities() (capabilities []string, reason string) {
 			t.Transforms...)))
 	}
 	return capabilities, strings.Join(reasons, ", ")
+}
+
+// hasMember reports whether properties have a member, or may have it: they may be what a function chooses.
+func hasMember(properties any, name string) bool {
+	switch v := properties.(type) {
+	case map[string]any:
+		if _, ok := v[name]; ok {
+			return true
+		}
+		function, argument := functionOf(v)
+		return function != "" && hasMember(argument, name)
+	case []any:
+		return slices.ContainsFunc(v, func(inner any) bool { return hasMember(inner, name) })
+	}
+	return false
 }

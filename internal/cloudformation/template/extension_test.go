@@ -127,3 +127,72 @@ Outputs:
 		t.Error("the extensions that are left need no transform")
 	}
 }
+
+// Types and capabilities are those of the resources that loops make, whatever makes their types.
+func TestTypesOfExpandedResources(t *testing.T) {
+	t.Parallel()
+	const policy = "AssumeRolePolicyDocument: {}"
+	for name, test := range map[string]struct {
+		body string
+		want []string // types, and then capabilities
+	}{
+		"no loop": {gateway, []string{"AWS::EC2::InternetGateway"}},
+		"a type of the loop": {
+			extended("Resources: {'Fn::ForEach::L': [X, ['AWS::IAM::Role'], {R: {Type: !Ref X, Properties: {" + policy + "}}}]}"),
+			[]string{"AWS::IAM::Role", CapabilityIAM, CapabilityAutoExpand},
+		},
+		"a name of a member": {
+			extended("Resources: {'Fn::ForEach::L': [Y, [a], {R: {'Fn::ForEach::M': [X, [Type], {'${X}': AWS::IAM::Role}], " +
+				"Properties: {RoleName: a, " + policy + "}}}]}"),
+			[]string{"AWS::IAM::Role", CapabilityNamedIAM, CapabilityAutoExpand},
+		},
+		"a name of a property": {
+			extended("Resources: {R: {Type: AWS::IAM::Role, Properties: {'Fn::ForEach::L': [X, [RoleName], {'${X}': a}], " +
+				policy + "}}}"),
+			[]string{"AWS::IAM::Role", CapabilityNamedIAM, CapabilityAutoExpand},
+		},
+		"a condition that does not hold": {
+			extended("Conditions: {C: !Equals [a, b]}\nResources: {G: {Type: AWS::EC2::InternetGateway}, 'Fn::ForEach::L': " +
+				"[X, ['AWS::IAM::Role'], {R: {Type: !Ref X, Condition: C, Properties: {" + policy + "}}}]}"),
+			[]string{"AWS::EC2::InternetGateway", "AWS::IAM::Role", CapabilityIAM, CapabilityAutoExpand},
+		},
+		"properties that a function chooses": {
+			"Conditions: {C: !Equals [a, a]}\nResources: {R: {Type: AWS::IAM::Role, Properties: !If [C, {RoleName: a, " + policy +
+				"}, {" + policy + "}]}}",
+			[]string{"AWS::IAM::Role", CapabilityNamedIAM},
+		},
+	} {
+		b, err := bindText(t, test.body, Inputs{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		capabilities, _ := b.Capabilities()
+		if got := append(b.ResourceTypes(), capabilities...); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// What loops and policies are made of does not change between a request and its operation.
+func TestLoopsDoNotAskForValues(t *testing.T) {
+	t.Parallel()
+	in := Inputs{Import: func(context.Context, string) (string, error) {
+		t.Error("an export was asked for")
+		return "AWS::EC2::VPC", nil
+	}}
+	for name, test := range map[string][2]string{
+		"a collection": {
+			"Resources: {'Fn::ForEach::L': [X, [!ImportValue e], {R: {Type: !Ref X}}]}",
+			"Transform AWS::LanguageExtensions failed with: Fn::ForEach collection of Fn::ForEach::L must be a list of strings",
+		},
+		"a policy": {
+			"Resources: {R: {Type: AWS::EC2::VPC, DeletionPolicy: !ImportValue e}}",
+			"Template format error: Every DeletionPolicy member must be a string.",
+		},
+	} {
+		if _, err := bindText(t, extended(test[0]), in); err == nil || err.Error() != test[1] {
+			t.Errorf("%s: got %v, want %s", name, err, test[1])
+		}
+	}
+}

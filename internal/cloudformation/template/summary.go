@@ -37,19 +37,36 @@ func (t *Template) Summary() Summary {
 		s.Parameters = append(s.Parameters, ParameterDeclaration{Key: name, Type: p.declared, Description: p.description,
 			Default: p.byDefault, NoEcho: p.noEcho, AllowedValues: slices.Clone(p.allowed)})
 	}
-	t.visitResources(t.resources, func(name, kind string, _ map[string]any) {
+	visitResources(t.resources, func(name, kind string, _ any) {
 		s.LogicalIDs[kind] = append(s.LogicalIDs[kind], name)
 	})
 	s.ResourceTypes = sortedKeys(s.LogicalIDs)
 	return s
 }
 
-// visitResources visits the resources of the template, also those in loops.
-func (t *Template) visitResources(resources map[string]any, visit func(name, kind string, properties map[string]any)) {
+// ResourceTypes returns the types of all resources, sorted, each once: also those that loops make, and those of resources
+// whose condition does not hold.
+func (b *Bound) ResourceTypes() []string {
+	kinds := make(map[string]bool)
+	visitResources(b.allResources(), func(_, kind string, _ any) { kinds[kind] = true })
+	return sortedKeys(kinds)
+}
+
+// allResources returns the Resources section without loops.
+func (b *Bound) allResources() map[string]any {
+	if b.processed == nil {
+		return b.template.resources
+	}
+	resources, _ := b.processed["Resources"].(map[string]any)
+	return resources
+}
+
+// visitResources visits resources, also those in loops whose logical ID and type are text.
+func visitResources(resources map[string]any, visit func(name, kind string, properties any)) {
 	for _, name := range sortedKeys(resources) {
 		if list, ok := resources[name].([]any); ok && isLoop(name) && len(list) == 3 {
 			if body, ok := list[2].(map[string]any); ok {
-				t.visitResources(body, visit)
+				visitResources(body, visit)
 			}
 			continue
 		}
@@ -58,8 +75,7 @@ func (t *Template) visitResources(resources map[string]any, visit func(name, kin
 		if !ok {
 			continue
 		}
-		properties, _ := object["Properties"].(map[string]any)
-		visit(name, kind, properties)
+		visit(name, kind, object["Properties"])
 	}
 }
 

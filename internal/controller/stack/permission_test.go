@@ -313,3 +313,36 @@ func TestChangeSetsAreAuthorizedOnTheirStack(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A loop does not make resources of types that the caller does not name, or for which they have not acknowledged what is
+// needed.
+func TestLoopsMakeOnlyWhatTheirCallerNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.types["AWS::IAM::User"] = resource.Type{Handler: userHandler{}, NameLimit: 64}
+	body := aws.String(`{"Transform":"AWS::LanguageExtensions","Resources":{"Fn::ForEach::L":["X",["AWS::IAM::User"],
+		{"U":{"Type":{"Ref":"X"}}}]}}`)
+	w.create("s", logGroups(1, "A"))
+	w.await("s", types.StackStatusCreateComplete)
+	for _, c := range []struct {
+		code, message string
+		types         []string
+		capabilities  []types.Capability
+	}{
+		{"InsufficientCapabilitiesException", "CAPABILITY_IAM", nil, nil},
+		{"ValidationError", "Resource type AWS::IAM::User is not allowed by parameter ResourceTypes",
+			[]string{"AWS::Logs::*"}, []types.Capability{types.CapabilityCapabilityIam}},
+	} {
+		_, create := w.CreateStack(t.Context(), &cloudformation.CreateStackInput{StackName: aws.String("n"),
+			TemplateBody: body, ResourceTypes: c.types, Capabilities: c.capabilities})
+		_, update := w.UpdateStack(t.Context(), &cloudformation.UpdateStackInput{StackName: aws.String("s"),
+			TemplateBody: body, ResourceTypes: c.types, Capabilities: c.capabilities})
+		_, change := w.CreateChangeSet(t.Context(), &cloudformation.CreateChangeSetInput{StackName: aws.String("s"),
+			ChangeSetName: aws.String("c"), TemplateBody: body, ResourceTypes: c.types, Capabilities: c.capabilities})
+		for name, err := range map[string]error{"CreateStack": create, "UpdateStack": update, "CreateChangeSet": change} {
+			if awstest.Code(err) != c.code || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("%s: %v, want %s: %s", name, err, c.code, c.message)
+			}
+		}
+	}
+}
