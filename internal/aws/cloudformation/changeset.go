@@ -140,12 +140,19 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *cloudformation.Create
 			set.StatusReason = "No updates are to be performed."
 		}
 	}
-	text, err := json.Marshal(showChanges(p, imports))
+	shown, err := showChanges(ctx, p, imports)
 	if err != nil {
 		return nil, err
 	}
+	text, err := json.Marshal(shown)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxChangeText {
+		return nil, errManyChanges(len(text))
+	}
 	if set.Changes = revision.Compress(string(text)); len(set.Changes) > 1<<20 {
-		return nil, validation("The change set has too many changes: %d bytes", len(text))
+		return nil, errManyChanges(len(text))
 	}
 	if err := s.saveRevision(ctx, v, p); err != nil {
 		return nil, err
@@ -347,6 +354,11 @@ func (s *Service) DescribeChangeSet(ctx context.Context, in *cloudformation.Desc
 	of, err := s.revision(ctx, v, set.Revision)
 	if err != nil {
 		return nil, err
+	}
+	if size := revision.DecompressedSize(set.Changes); size > freeChangeText {
+		if err := wire.HoldAnswer(ctx, changeFactor*size); err != nil {
+			return nil, err
+		}
 	}
 	text, err := revision.Decompress(set.Changes)
 	if err != nil {

@@ -18,11 +18,23 @@ import (
 
 var (
 	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(16<<20))
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDecompressed))
 )
+
+// maxDecompressed is the size of the largest text that is decompressed, in bytes.
+const maxDecompressed = 16 << 20
 
 // Compress returns the body of a StackTemplate.
 func Compress(text string) []byte { return encoder.EncodeAll([]byte(text), nil) }
+
+// DecompressedSize returns the size of the text of a compressed body, in bytes.
+func DecompressedSize(body []byte) int64 {
+	var header zstd.Header
+	if err := header.Decode(body); err != nil {
+		return 0 // Decompress says what is wrong with it
+	}
+	return int64(min(header.FrameContentSize, maxDecompressed))
+}
 
 // Decompress returns the text of a StackTemplate.
 func Decompress(body []byte) (string, error) {

@@ -26,6 +26,22 @@ func (t *Type) Diff(before, after map[string]any) []Change {
 	return d.changes
 }
 
+// MergeChanges returns one change of each property that differs, of those that [Type.Diff] has returned: with the path of
+// the property and the strongest of its replacements, and without values.
+func MergeChanges(changes []Change) (merged []Change) {
+	for _, c := range changes {
+		last := len(merged) - 1
+		if last < 0 || merged[last].Name != c.Name {
+			merged = append(merged, Change{Name: c.Name, Path: "/Properties/" + c.Name,
+				RequiresRecreation: c.RequiresRecreation, Dynamic: c.Dynamic})
+			continue
+		}
+		merged[last].RequiresRecreation = stronger(merged[last].RequiresRecreation, c.RequiresRecreation)
+		merged[last].Dynamic = merged[last].Dynamic || c.Dynamic
+	}
+	return merged
+}
+
 type difference struct {
 	kind    *Type
 	changes []Change
