@@ -28,7 +28,7 @@ const (
 // changeView shows the changes of an update as change sets have them, as long as they are not too large.
 type changeView struct {
 	ctx        context.Context
-	secrets    revision.Secrets
+	secrets    *revision.Secrets
 	bound      *template.Bound
 	parameters map[string]bool
 	changed    map[string]bool // resources by their logical ID

@@ -3,7 +3,13 @@ package revision
 import (
 	"encoding/base64"
 	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -11,35 +17,70 @@ import (
 // Hidden is what stands for the value of a NoEcho parameter wherever the properties of resources are shown.
 const Hidden = "****"
 
-// Secrets are the values of NoEcho parameters, which events, change sets and drifts do not show.
+// Bounds of the secrets that are looked for one by one: their number, and their bytes together. With more of them, which
+// no stack that people write comes near, all texts are hidden.
+const (
+	maxSecrets     = 1000
+	maxSecretBytes = 256 << 10
+)
+
+// Secrets are the values of NoEcho parameters, which events, change sets and drifts do not show. They are safe for
+// concurrent use; nil has none.
 //
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/parameters-section-structure.html
-type Secrets []string
+type Secrets struct {
+	all    bool // texts are hidden, whatever they have
+	values []string
+	search func() *searcher
+}
 
 // SecretsOf returns the values of the NoEcho parameters of revisions.
-func SecretsOf(revisions ...record.StackRevision) (all Secrets) {
+func SecretsOf(revisions ...record.StackRevision) *Secrets {
+	found, size := map[string]bool{}, 0
 	for _, r := range revisions {
 		for _, p := range r.Parameters {
 			if !p.NoEcho {
 				continue
 			}
-			values := append(strings.Split(p.Value, ","), p.Value)
-			if p.Resolved != nil {
-				values = append(append(values, strings.Split(*p.Resolved, ",")...), *p.Resolved)
-			}
-			for _, value := range values {
-				if value = strings.TrimSpace(value); value != "" {
-					all = append(all, value)
+			for _, value := range []string{p.Value, aws.ToString(p.Resolved)} {
+				for piece := range pieces(value) {
+					if found[piece] {
+						continue
+					}
+					found[piece] = true
+					if size += len(piece); len(found) > maxSecrets || size > maxSecretBytes {
+						return &Secrets{all: true}
+					}
 				}
 			}
 		}
 	}
-	return all
+	if len(found) == 0 {
+		return nil
+	}
+	s := &Secrets{values: slices.Sorted(maps.Keys(found))}
+	s.search = sync.OnceValue(func() *searcher { return newSearcher(s.values) })
+	return s
+}
+
+// pieces returns a value, and what stands between its commas: it may be a list.
+func pieces(value string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		whole := strings.TrimSpace(value)
+		if whole == "" || !yield(whole) {
+			return
+		}
+		for piece := range strings.SplitSeq(value, ",") {
+			if piece = strings.TrimSpace(piece); piece != "" && !yield(piece) {
+				return
+			}
+		}
+	}
 }
 
 // Text hides secrets in a text, which may be encoded as user data is.
-func (s Secrets) Text(text string) string {
-	if len(s) == 0 {
+func (s *Secrets) Text(text string) string {
+	if s == nil {
 		return text
 	}
 	if decoded, err := base64.StdEncoding.DecodeString(text); err == nil && s.hide(string(decoded)) != string(decoded) {
@@ -48,18 +89,16 @@ func (s Secrets) Text(text string) string {
 	return s.hide(text)
 }
 
-func (s Secrets) hide(text string) string {
-	for _, secret := range s {
-		if strings.Contains(text, secret) {
-			return Hidden
-		}
+func (s *Secrets) hide(text string) string {
+	if s.all || s.search().matches(text) {
+		return Hidden
 	}
 	return text
 }
 
 // Value hides secrets in a value of a template.
-func (s Secrets) Value(value any) any {
-	if len(s) == 0 {
+func (s *Secrets) Value(value any) any {
+	if s == nil {
 		return value
 	}
 	switch v := value.(type) {
@@ -86,8 +125,8 @@ func (s Secrets) Value(value any) any {
 }
 
 // JSON hides secrets in a value that is encoded.
-func (s Secrets) JSON(text json.RawMessage) json.RawMessage {
-	if len(s) == 0 || len(text) == 0 {
+func (s *Secrets) JSON(text json.RawMessage) json.RawMessage {
+	if s == nil || len(text) == 0 {
 		return text
 	}
 	var value any

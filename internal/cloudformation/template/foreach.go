@@ -205,7 +205,8 @@ func (x *expander) substitute(text string, isName bool) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		if c := text[i]; (c == '$' || c == '&' && isName) && strings.HasPrefix(text[i+1:], "{") {
-			name, _, closed := strings.Cut(text[i+2:], "}")
+			rest := text[i+2:]
+			name, _, closed := strings.Cut(rest[:min(len(rest), x.longestIdentifier()+1)], "}")
 			if value, ok := x.evaluator.literals[name].(string); ok && closed {
 				if err := x.addSize(len(value)); err != nil {
 					return "", err
@@ -222,6 +223,14 @@ func (x *expander) substitute(text string, isName bool) (string, error) {
 		i++
 	}
 	return b.String(), nil
+}
+
+// longestIdentifier returns the length of the longest identifier of the loops that the expander is in.
+func (x *expander) longestIdentifier() (longest int) {
+	for name := range x.evaluator.literals {
+		longest = max(longest, len(name))
+	}
+	return longest
 }
 
 func keepAlphanumeric(text string) string {

@@ -30,7 +30,7 @@ type pass struct {
 	state  store.Row[record.StackState]
 	config aws.Config
 
-	secrets revision.Secrets // that events and drifts do not show
+	secrets *revision.Secrets // that events and drifts do not show
 
 	mu   sync.Mutex
 	rows map[string]store.Row[record.StackResource] // by logical ID
@@ -52,6 +52,7 @@ func (c *Controller) newPass(ctx context.Context, s record.Stack, state store.Ro
 
 // loadSecrets reads the values of the NoEcho parameters of revisions.
 func (p *pass) loadSecrets(ctx context.Context, ids ...string) error {
+	var revisions []record.StackRevision
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		if id == "" {
 			continue
@@ -60,8 +61,9 @@ func (p *pass) loadSecrets(ctx context.Context, ids ...string) error {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		p.secrets = append(p.secrets, revision.SecretsOf(of)...)
+		revisions = append(revisions, of)
 	}
+	p.secrets = revision.SecretsOf(revisions...)
 	return nil
 }
 
