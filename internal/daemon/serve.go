@@ -71,7 +71,7 @@ type daemon struct {
 func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	klog.SetSlogLogger(log.With("from", "client-go"))
+	klog.SetSlogLogger(slog.New(libraryLog{log.With("from", "client-go").Handler()}))
 	d := &daemon{config: config, dir: config.Dir, log: log, started: time.Now(), stop: stop}
 	limitMemory(log)
 
