@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestHostileTemplates binds large templates that are made to cost. It does not run in parallel with other tests,
@@ -229,6 +230,34 @@ func TestKeptValuesAreBoundedTogether(t *testing.T) {
 	}
 	if err == nil || err.Error() != errAllTooLarge.Message {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestOpenVariablesOfLoops gives long texts in which variables begin and do not end: they take about as long as others.
+func TestOpenVariablesOfLoops(t *testing.T) {
+	measure := func(part string) time.Duration {
+		best := time.Hour
+		for range 3 {
+			x := &expander{evaluator: evaluator{bound: &Bound{}, literals: map[string]any{"I": "v"}}}
+			text, began := strings.Repeat(part, MaxBody/len(part)), time.Now()
+			if got, err := x.substitute(text, true); err != nil || got != text {
+				t.Fatalf("got %.20s, %v", got, err)
+			}
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	plain := measure("{.")
+	for _, part := range []string{"${", "&{", "${I"} {
+		if took := measure(part); took > 100*plain {
+			t.Errorf("a text of %s takes %s, others %s", part, took, plain)
+		}
+	}
+	body := extended("Resources: {'Fn::ForEach::L': [" + strings.Repeat("I", maxName+1) + ", [a], {G: {Type: a}}]}")
+	_, err := bindText(t, body, Inputs{})
+	if want := "Transform AWS::LanguageExtensions failed with: Fn::ForEach layout is incorrect for Fn::ForEach::L"; err == nil ||
+		err.Error() != want {
+		t.Errorf("a long identifier: got %v", err)
 	}
 }
 

@@ -126,7 +126,7 @@ func (x *expander) expandLoop(key string, value any, into map[string]any) error 
 	}
 	identifier, isText := list[0].(string)
 	body, isObject := list[2].(map[string]any)
-	if !isText || !isAlphanumeric(identifier) || !isObject {
+	if !isText || !isAlphanumeric(identifier) || len(identifier) > maxName || !isObject {
 		return errExtension("Fn::ForEach layout is incorrect for %s", key)
 	}
 	if _, ok := x.evaluator.bound.parameters[identifier]; ok {
@@ -202,11 +202,12 @@ func (x *expander) substitute(text string, isName bool) (string, error) {
 	if len(x.evaluator.literals) == 0 || !strings.Contains(text, "{") {
 		return text, nil
 	}
+	longest := x.longestIdentifier()
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		if c := text[i]; (c == '$' || c == '&' && isName) && strings.HasPrefix(text[i+1:], "{") {
 			rest := text[i+2:]
-			name, _, closed := strings.Cut(rest[:min(len(rest), x.longestIdentifier()+1)], "}")
+			name, _, closed := strings.Cut(rest[:min(len(rest), longest+len("}"))], "}")
 			if value, ok := x.evaluator.literals[name].(string); ok && closed {
 				if err := x.addSize(len(value)); err != nil {
 					return "", err
