@@ -224,12 +224,13 @@ func (s *Service) readImports(in *cloudformation.CreateChangeSetInput) (map[stri
 		if _, served := s.options.Types.Refused(kind); !ok || !served {
 			return nil, validation("ResourceTypes [%s] are not supported for Import", kind)
 		}
+		imports[id] = map[string]string{}
 		for _, name := range known.PrimaryIdentifier {
 			if r.ResourceIdentifier[name] == "" {
 				return nil, validation("Resource identifier of %s must have %v", id, known.PrimaryIdentifier)
 			}
+			imports[id][name] = r.ResourceIdentifier[name]
 		}
-		imports[id] = r.ResourceIdentifier
 	}
 	return imports, nil
 }
