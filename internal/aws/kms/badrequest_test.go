@@ -171,6 +171,16 @@ func TestBadRequests(t *testing.T) {
 		{"CreateGrant: both constraints", grant(func(in *kms.CreateGrantInput) {
 			in.Constraints = &types.GrantConstraints{EncryptionContextEquals: map[string]string{"a": "b"}, EncryptionContextSubset: map[string]string{"a": "b"}}
 		}), "ValidationException", "Only one"},
+		{"CreateGrant: many pairs", grant(func(in *kms.CreateGrantInput) {
+			pairs := map[string]string{}
+			for i := range 9 {
+				pairs[fmt.Sprint(i)] = ""
+			}
+			in.Constraints = &types.GrantConstraints{EncryptionContextSubset: pairs}
+		}), "ValidationException", "less than or equal to 8"},
+		{"CreateGrant: a long pair", grant(func(in *kms.CreateGrantInput) {
+			in.Constraints = &types.GrantConstraints{EncryptionContextEquals: map[string]string{"a": strings.Repeat("b", 385)}}
+		}), "ValidationException", "less than or equal to 384"},
 		{"CreateGrant: service", grant(func(in *kms.CreateGrantInput) { in.GranteeServicePrincipal = ptr("eks.amazonaws.com") }), "UnsupportedOperationException", "service principals"},
 		{"CreateGrant: pending deletion", grant(func(in *kms.CreateGrantInput) { in.KeyId = &pending }), "KMSInvalidStateException", pending},
 		{"RevokeGrant: absent", func() error { return failed(w.RevokeGrant(ctx, &kms.RevokeGrantInput{KeyId: &key, GrantId: ptr("x")})) }, "NotFoundException", "Grant ID x not found"},

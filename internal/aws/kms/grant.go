@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
@@ -17,8 +18,14 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// maxGrants is the quota of grants of a key.
-const maxGrants = 50_000
+// Quotas of grants of a key, of the pairs of an encryption context that a grant wants, and of the characters of each of
+// their keys and values.
+// https://docs.aws.amazon.com/kms/latest/developerguide/create-grant-overview.html#grant-constraints
+const (
+	maxGrants          = 50_000
+	maxConstraints     = 8
+	maxConstraintChars = 384
+)
 
 // grantable are the operations that a grant of a symmetric key may allow.
 var grantable = []types.GrantOperation{
@@ -143,6 +150,27 @@ func checkGrantInput(in *kms.CreateGrantInput) error {
 	for _, operation := range in.Operations {
 		if !slices.Contains(grantable, operation) {
 			return validation("Grant operation %s is not supported for this key spec", operation)
+		}
+	}
+	return checkConstraints(in.Constraints)
+}
+
+// checkConstraints refuses constraints that are larger than their quotas.
+func checkConstraints(c *types.GrantConstraints) error {
+	if c == nil {
+		return nil
+	}
+	for name, pairs := range map[string]map[string]string{"encryptionContextEquals": c.EncryptionContextEquals,
+		"encryptionContextSubset": c.EncryptionContextSubset} {
+		if len(pairs) > maxConstraints {
+			return validation("1 validation error detected: Value at 'constraints.%s' failed to satisfy constraint: Member "+
+				"must have length less than or equal to %d", name, maxConstraints)
+		}
+		for key, value := range pairs {
+			if utf8.RuneCountInString(key) > maxConstraintChars || utf8.RuneCountInString(value) > maxConstraintChars {
+				return validation("1 validation error detected: Value at 'constraints.%s' failed to satisfy constraint: Map "+
+					"keys and values must have length less than or equal to %d", name, maxConstraintChars)
+			}
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
@@ -19,14 +20,17 @@ func (s *Service) grantees(ctx context.Context, r reference, operation types.Gra
 		return nil, nil
 	}
 	var names []string
-	caller := wire.CallerFrom(ctx)
+	caller, pairs := wire.CallerFrom(ctx), &matcher{pairs: u.context}
 	for arn, name := range callerNames(caller) {
 		grants, err := s.grantsTo.List(ctx, granteeIndex(r.row.Key, arn))
 		if err != nil {
 			return nil, err
 		}
 		for _, g := range grants {
-			if isPrincipal(caller, arn, g.Value.GranteeID) && permits(g.Value, operation, u) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if isPrincipal(caller, arn, g.Value.GranteeID) && permits(g.Value, operation, u, pairs) {
 				names = append(names, name)
 				break
 			}
@@ -62,16 +66,16 @@ func isPrincipal(c wire.Caller, arn, id string) bool {
 	return id == "" || id == uniqueID(c)
 }
 
-// permits reports whether a grant lets its grantee use the key so.
-func permits(g record.KMSGrant, operation types.GrantOperation, u use) bool {
+// permits reports whether a grant lets its grantee use the key so, with the pairs of an encryption context.
+func permits(g record.KMSGrant, operation types.GrantOperation, u use, pairs *matcher) bool {
 	if !slices.Contains(g.Operations, operation) {
 		return false
 	}
 	switch {
 	case u.crypto:
 		return (len(g.ContextEquals) == 0 || len(g.ContextEquals) == len(u.context) &&
-			includes(u.context, g.ContextEquals) && includes(g.ContextEquals, u.context)) &&
-			includes(u.context, g.ContextSubset)
+			pairs.includes(g.ContextEquals) && includes(g.ContextEquals, u.context)) &&
+			pairs.includes(g.ContextSubset)
 	case operation == types.GrantOperationCreateGrant:
 		return u.grant != nil && isNoWider(*u.grant, g)
 	}
@@ -96,20 +100,44 @@ func isNoWider(child, parent record.KMSGrant) bool {
 	return includes(child.ContextSubset, parent.ContextSubset)
 }
 
-// includes reports whether all pairs of part are in whole. The case of keys does not matter in grants, that of values
-// does.
-func includes(whole, part map[string]string) bool {
+// includes reports whether all pairs of part are in whole.
+func includes(whole, part map[string]string) bool { return (&matcher{pairs: whole}).includes(part) }
+
+// matcher finds pairs among others, many times. The case of keys does not matter in grants, that of values does.
+type matcher struct {
+	pairs  map[string]string
+	folded map[[2]string]bool // once a pair is not among them as it is
+}
+
+// includes reports whether all pairs of part are among those of the matcher.
+func (m *matcher) includes(part map[string]string) bool {
+	if len(part) > 0 && len(m.pairs) == 0 {
+		return false
+	}
 	for k, v := range part {
-		if value, ok := whole[k]; ok && value == v {
+		if value, ok := m.pairs[k]; ok && value == v {
 			continue
 		}
-		found := false
-		for other, value := range whole {
-			found = found || strings.EqualFold(other, k) && value == v
+		if m.folded == nil {
+			m.folded = make(map[[2]string]bool, len(m.pairs))
+			for key, value := range m.pairs {
+				m.folded[[2]string{foldCase(key), value}] = true
+			}
 		}
-		if !found {
+		if !m.folded[[2]string{foldCase(k), v}] {
 			return false
 		}
 	}
 	return true
+}
+
+// foldCase returns the same text for all texts that [strings.EqualFold] takes for equal.
+func foldCase(text string) string {
+	return strings.Map(func(r rune) rune {
+		first := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			first = min(first, next)
+		}
+		return first
+	}, text)
 }
