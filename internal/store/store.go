@@ -44,6 +44,7 @@ type Store struct {
 	moved   chan struct{}             // closed and replaced whenever applied grows
 	subs    map[*subscription]struct{}
 
+	large   largeRows         // of the mirror
 	usage   *usage            // of the mirror
 	indexes map[string]*index // by name; guarded by mu
 }

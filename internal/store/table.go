@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -33,7 +34,8 @@ func NewTable[T any](s *Store, name string) Table[T] {
 	return Table[T]{store: s, name: name + "/"}
 }
 
-// entry is a row of the mirror. It is decoded at its first read.
+// entry is a row of the mirror. It is decoded at its first read, and later ones return the same value: large rows only as
+// long as there are few of them.
 type entry struct {
 	raw      []byte
 	revision int64
@@ -49,6 +51,34 @@ func newEntry(key string, kv *mvccpb.KeyValue) *entry {
 	}
 }
 
+// largeRow is the size of rows whose values are not kept for ever once they are decoded, in bytes: they may take many
+// times the memory that the quota of their account counts. maxLarge is the size of those that are kept together.
+const (
+	largeRow = 4 << 10
+	maxLarge = 64 << 20
+)
+
+// largeRows are the large rows that are decoded.
+type largeRows struct {
+	mu   sync.Mutex
+	rows []*entry
+	size int // in bytes, before they were decoded
+}
+
+// add counts a row that has been decoded. Once there are too many, all others are forgotten, and decoded at their next
+// read.
+func (l *largeRows) add(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size += len(e.raw); l.size > maxLarge {
+		for _, other := range l.rows {
+			other.decoded.Store(nil)
+		}
+		l.rows, l.size = nil, len(e.raw)
+	}
+	l.rows = append(l.rows, e)
+}
+
 func (t Table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	r := Row[T]{Key: key, Revision: e.revision, Created: e.created}
 	if p := e.decoded.Load(); p != nil {
@@ -61,6 +91,9 @@ func (t Table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	}
 	var boxed any = v
 	e.decoded.Store(&boxed)
+	if len(e.raw) >= largeRow {
+		t.store.large.add(e)
+	}
 	r.Value = v
 	return r, nil
 }

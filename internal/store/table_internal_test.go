@@ -1,0 +1,39 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Values of large rows do not take memory without an end, those of small ones stay.
+func TestLargeRowsAreForgotten(t *testing.T) {
+	t.Parallel()
+	table := Table[string]{store: &Store{}, name: "rows/"}
+	read := func(size int) *entry {
+		e := &entry{raw: fmt.Appendf(nil, "%q", strings.Repeat("x", size-2))}
+		for range 2 {
+			if row, err := table.decodeRow("k", e); err != nil || len(row.Value) != size-2 {
+				t.Fatalf("a row of %d bytes has %d, %v", size, len(row.Value), err)
+			}
+		}
+		return e
+	}
+	small := read(largeRow - 1)
+	var large []*entry
+	for range 3 * maxLarge / (1 << 20) {
+		large = append(large, read(1<<20))
+	}
+	size := 0
+	for _, e := range large {
+		if e.decoded.Load() != nil {
+			size += len(e.raw)
+		}
+	}
+	if size == 0 || size > maxLarge || small.decoded.Load() == nil {
+		t.Errorf("%d bytes of large rows are decoded, a small row: %t", size, small.decoded.Load() != nil)
+	}
+	if row, err := table.decodeRow("k", large[0]); err != nil || row.Value == "" {
+		t.Errorf("a row that was forgotten: %v", err)
+	}
+}
