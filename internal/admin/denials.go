@@ -58,7 +58,7 @@ func PrintDenials(w io.Writer, all []Denial) {
 		case strings.Contains(d.Reason, "role trust policy"):
 			terminal.Fprintf(w, "  missing: a statement of that trust policy which allows it to this principal\n")
 		default:
-			terminal.Fprintf(w, "  missing: {\"Effect\":\"Allow\",\"Action\":\"%s\",\"Resource\":\"%s\"}\n", d.Action, d.Resource)
+			terminal.Fprintf(w, `  missing: {"Effect":"Allow","Action":"%s","Resource":"%s"}`+"\n", d.Action, d.Resource)
 		}
 	}
 }

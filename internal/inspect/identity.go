@@ -134,7 +134,8 @@ func (c *chain) followAssociation(p record.PodIdentityAssociation, annotated str
 		}
 	}
 	keys, actions := principal.PodTrust(p, tags)
-	err := c.checkRole(p.RoleARN, policy.Principal{Type: policy.Service, Name: principal.Pods}, principal.Pods, keys, actions)
+	err := c.checkRole(p.RoleARN, policy.Principal{Type: policy.Service, Name: principal.Pods}, principal.Pods, keys,
+		actions)
 	if err != nil || p.TargetRoleARN == "" {
 		return err
 	}
@@ -161,7 +162,8 @@ func (c *chain) followAnnotation(role string) error {
 	case err != nil:
 		return err
 	case !slices.Contains(row.Value.ClientIDs, "sts.amazonaws.com"):
-		c.step("provider", provider, "it lacks the client ID sts.amazonaws.com: aws iam add-client-id-to-open-id-connect-provider")
+		c.step("provider", provider, "it lacks the client ID sts.amazonaws.com: "+
+			"aws iam add-client-id-to-open-id-connect-provider")
 	default:
 		c.step("provider", provider, "")
 	}
@@ -170,8 +172,8 @@ func (c *chain) followAnnotation(role string) error {
 		url + ":aud": {"sts.amazonaws.com"}, url + ":oaud": {"sts.amazonaws.com"},
 		"aws:FederatedProvider": {provider}, "aws:PrincipalIsAWSService": {"false"},
 	}
-	return c.checkRole(role, policy.Principal{Type: policy.WebIdentity, Name: provider}, "the token of this service account",
-		keys, []string{"sts:AssumeRoleWithWebIdentity"})
+	return c.checkRole(role, policy.Principal{Type: policy.WebIdentity, Name: provider},
+		"the token of this service account", keys, []string{"sts:AssumeRoleWithWebIdentity"})
 }
 
 // checkVariable checks that a pod was made with what gives it the role. Want is the value, any when it is empty.
@@ -187,8 +189,8 @@ func (c *chain) checkVariable(name, want, made string) {
 			}
 		}
 	}
-	c.step("pod", "lacks "+name, "it was made before "+made+" or while the daemon was down, or its containers are skipped: delete it, "+
-		"so that it is made again")
+	c.step("pod", "lacks "+name, "it was made before "+made+" or while the daemon was down, or its containers are "+
+		"skipped: delete it, so that it is made again")
 }
 
 // checkAgent checks that the agent of EKS Pod Identity runs where the pod does.
@@ -223,7 +225,8 @@ func (c *chain) checkAgent() error {
 }
 
 // checkRole checks that a role exists and may be assumed, and describes it.
-func (c *chain) checkRole(arn string, who policy.Principal, called string, keys policy.Context, actions []string) error {
+func (c *chain) checkRole(arn string, who policy.Principal, called string, keys policy.Context, actions []string,
+) error {
 	role, err := c.o.Identity.RoleByARN(c.ctx, arn)
 	if errors.Is(err, store.ErrNotFound) {
 		c.step("role", arn, "it does not exist")

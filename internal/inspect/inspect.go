@@ -1,5 +1,6 @@
-// Package inspect answers "coracle fields" and "coracle identity" (identity.go). For the first it reads an object of a cluster with the managers of its fields
-// (object.go), and finds out by dry runs what a request to create or update an add-on would change. It changes nothing.
+// Package inspect answers "coracle fields" and "coracle identity" (identity.go). For the first it reads an object of a
+// cluster with the managers of its fields (object.go), and finds out by dry runs what a request to create or update an
+// add-on would change. It changes nothing.
 package inspect
 
 import (

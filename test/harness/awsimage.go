@@ -31,8 +31,8 @@ const AWSCLI = "docker.io/example/aws-cli:trixie"
 // awsPackages are the packages of [AWSCLI], without their dependencies.
 var awsPackages = []string{"awscli", "python3-boto3", "ca-certificates", "coreutils", "dash"}
 
-// AWSCLIArchive returns the file of a docker archive of [AWSCLI]. It is assembled of Debian packages, once for all tests,
-// as no image can be pulled. It needs apt and root.
+// AWSCLIArchive returns the file of a docker archive of [AWSCLI]. It is assembled of Debian packages, once for all
+// tests, as no image can be pulled. It needs apt and root.
 func AWSCLIArchive(t testing.TB) string {
 	t.Helper()
 	archive := filepath.Join(Root(), "bin", "test", "aws-cli.tar")
@@ -70,8 +70,8 @@ func AWSCLIArchive(t testing.TB) string {
 	return archive
 }
 
-// downloadPackages returns the files of packages of Debian and of all that they depend on. It leaves apt of this machine
-// alone.
+// downloadPackages returns the files of packages of Debian and of all that they depend on. It leaves apt of this
+// machine alone.
 func downloadPackages(t testing.TB, packages ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -165,7 +165,8 @@ func writePackages(to io.Writer, packages []string) error {
 			}
 		}
 	}
-	err := w.WriteHeader(&tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Size: int64(authorities.Len())})
+	err := w.WriteHeader(&tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644,
+		Size: int64(authorities.Len())})
 	if err == nil {
 		_, err = w.Write(authorities.Bytes())
 	}

@@ -31,7 +31,8 @@ const (
 	clusterARN = "arn:aws:eks:us-east-1:111122223333:cluster/ironman-2022"
 )
 
-// fixture is EKS Auth beside IAM and STS, with a cluster whose API server accepts all tokens but those that reject says.
+// fixture is EKS Auth beside IAM and STS, with a cluster whose API server accepts all tokens but those that reject
+// says.
 type fixture struct {
 	*iamtest.AWS
 	t       *testing.T
@@ -182,7 +183,8 @@ func TestTargetRoles(t *testing.T) {
 		&iam.UpdateAssumeRolePolicyInput{RoleName: aws.String("target"),
 			PolicyDocument: aws.String(fmt.Sprintf(target, "77"))}))
 	out := awstest.Must[*eksauth.AssumeRoleForPodIdentityOutput](t)(f.assume(f.Root, "ironman-2022", good))
-	if arn, _ := f.whoami(out); !strings.HasPrefix(arn, "arn:aws:sts::444455556666:assumed-role/target/eks-ironman-20-web-0-") {
+	arn, _ := f.whoami(out)
+	if !strings.HasPrefix(arn, "arn:aws:sts::444455556666:assumed-role/target/eks-ironman-20-web-0-") {
 		t.Errorf("the pod is %s", arn)
 	}
 	if left := time.Until(*out.Credentials.Expiration); left > time.Hour {

@@ -23,8 +23,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// BenchmarkAssumeRoleWithWebIdentity measures how pods get roles, without the network: 4,000/s is the goal. Beside it is
-// what the signature of the same token takes alone, with RS256 as API servers sign.
+// BenchmarkAssumeRoleWithWebIdentity measures how pods get roles, without the network: 4,000/s is the goal. Beside it
+// is what the signature of the same token takes alone, with RS256 as API servers sign.
 func BenchmarkAssumeRoleWithWebIdentity(b *testing.B) {
 	a := iamtest.New(b)
 	const id = "EXAMPLED539D4633E53DE1B716D3041E"

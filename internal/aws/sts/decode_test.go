@@ -15,8 +15,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// TestEncodedMessages checks that the message of an error of EC2 is decoded for who may, in the same account, and nobody
-// else.
+// TestEncodedMessages checks that the message of an error of EC2 is decoded for who may, in the same account, and
+// nobody else.
 func TestEncodedMessages(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)

@@ -4,9 +4,9 @@
 // containers on EC2 trust those of AWS, without a setting in the pod. It stands before runc: when a container is
 // created, the authority of the APIs is added to what the image trusts.
 //
-// An image's file of authorities is covered by a copy with one authority more, in the bundle of the container; the image
-// itself does not change. Programs that bring authorities of their own find the file by variables: the AWS SDKs by
-// AWS_CA_BUNDLE, Node.js by NODE_EXTRA_CA_CERTS, unless the container has them already.
+// An image's file of authorities is covered by a copy with one authority more, in the bundle of the container; the
+// image itself does not change. Programs that bring authorities of their own find the file by variables: the AWS SDKs
+// by AWS_CA_BUNDLE, Node.js by NODE_EXTRA_CA_CERTS, unless the container has them already.
 package containertrust
 
 import (
@@ -46,8 +46,8 @@ var bundles = []string{
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem",
 }
 
-// Main runs runc, and returns an exit status when that is not possible. A container that cannot be made to trust more is
-// created as it is.
+// Main runs runc, and returns an exit status when that is not possible. A container that cannot be made to trust more
+// is created as it is.
 func Main(args []string) int {
 	if bundle, ok := createdBundle(args); ok {
 		if err := extend(bundle, authorities, nodeTrust); err != nil {
@@ -59,8 +59,8 @@ func Main(args []string) int {
 	return 1
 }
 
-// createdBundle returns the directory of the OCI bundle of the container that a command of runc creates; ok is false for
-// other commands.
+// createdBundle returns the directory of the OCI bundle of the container that a command of runc creates; ok is false
+// for other commands.
 func createdBundle(args []string) (bundle string, ok bool) {
 	at := slices.IndexFunc(args, func(arg string) bool { return arg == "create" || arg == "run" })
 	if at < 0 {

@@ -130,7 +130,8 @@ func TestRequests(t *testing.T) {
 		"an unsigned token":  {"eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.", IPv4, "/v1/credentials", 400, "cannot be parsed"},
 		"a signature as key": {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.AAAA", IPv4, "/v1/credentials", 400, "cannot be parsed"},
 	} {
-		if w := get(a, test.token, test.host, test.path); w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {
+		w := get(a, test.token, test.host, test.path)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}

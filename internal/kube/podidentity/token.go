@@ -42,7 +42,8 @@ func (w *Webhook) ReviewToken(ctx context.Context, c record.Cluster, token strin
 		return Pod{}, &InvalidTokenError{fmt.Sprintf("cluster %s does not accept the token: %s", c.Name,
 			client.Cut(status.Error))}
 	}
-	p := Pod{Name: first(status.User.Extra[serviceaccount.PodNameKey]), UID: first(status.User.Extra[serviceaccount.PodUIDKey])}
+	extra := status.User.Extra
+	p := Pod{Name: first(extra[serviceaccount.PodNameKey]), UID: first(extra[serviceaccount.PodUIDKey])}
 	if p.Namespace, p.ServiceAccount, err = serviceaccount.SplitUsername(status.User.Username); err != nil {
 		return Pod{}, &InvalidTokenError{"the token is not that of a service account"}
 	}

@@ -212,8 +212,8 @@ func (a *accounts) Get(request cache.Request) cache.Response {
 	return settings(account)
 }
 
-// settings returns what the annotations of a service account ask for. Those that are too long for what they are count as
-// missing.
+// settings returns what the annotations of a service account ask for. Those that are too long for what they are count
+// as missing.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-configuration.html
 func settings(account *corev1.ServiceAccount) cache.Response {

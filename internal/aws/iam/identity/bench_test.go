@@ -25,7 +25,8 @@ func BenchmarkDecision(b *testing.B) {
 			for i := range others {
 				other := record.Role{Account: iamtest.Account, Name: fmt.Sprintf("other-%d", i), Path: "/",
 					ID: fmt.Sprintf("AROA%017d", i), Trust: "{}"}
-				if _, err := record.Roles(a.Store).Create(b.Context(), record.RoleKey(other.Account, other.Name), other); err != nil {
+				key := record.RoleKey(other.Account, other.Name)
+				if _, err := record.Roles(a.Store).Create(b.Context(), key, other); err != nil {
 					b.Fatal(err)
 				}
 			}

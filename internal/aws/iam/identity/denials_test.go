@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 )
 
-// TestDenials checks what is kept of requests that policies refuse: who, what, why, how often; of one's own account, for
-// a day, and no more than there is room for.
+// TestDenials checks what is kept of requests that policies refuse: who, what, why, how often; of one's own account,
+// for a day, and no more than there is room for.
 func TestDenials(t *testing.T) {
 	t.Parallel()
 	a := iamtest.New(t)
@@ -35,13 +35,14 @@ func TestDenials(t *testing.T) {
 	role := a.NewRole(t, "app", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},
 		"Action":"sts:AssumeRole"}}`)
 	a.SetNow(now.Add(2 * time.Minute))
-	if _, err := a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: aws.String("s1")}); err == nil {
+	_, err := a.STS(alice).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &role, RoleSessionName: aws.String("s1")})
+	if err == nil {
 		t.Fatal("alice assumes a role that does not trust her")
 	}
 	var got []string
 	for _, d := range a.Identity.Denials(iamtest.Account) {
-		got = append(got, fmt.Sprintf("%s %s %s %d %s %s %s", d.Principal, d.Action, d.Resource, d.Count, d.Reason, d.Statement,
-			d.Last.Sub(d.First)))
+		got = append(got, fmt.Sprintf("%s %s %s %d %s %s %s", d.Principal, d.Action, d.Resource, d.Count, d.Reason,
+			d.Statement, d.Last.Sub(d.First)))
 		if d.RequestID == "" || d.SourceIP != "127.0.0.1" || !strings.Contains(d.UserAgent, "aws-sdk-go") {
 			t.Errorf("of the request: %+v", d)
 		}

@@ -60,7 +60,8 @@ type decodedMessage struct {
 }
 
 // encodeDenial returns the message that [Identity.DecodeDenial] decodes; empty for services whose errors have none.
-func (i *Identity) encodeDenial(ctx context.Context, caller wire.Caller, t wire.Target, d policy.Decision) (string, error) {
+func (i *Identity) encodeDenial(ctx context.Context, caller wire.Caller, t wire.Target, d policy.Decision) (
+	string, error) {
 	if service, _ := wire.OperationFrom(ctx); service != wire.EC2 {
 		return "", nil
 	}

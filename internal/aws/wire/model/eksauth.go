@@ -5,8 +5,8 @@ import (
 	"github.com/aws/smithy-go/traits"
 )
 
-// The newest version of the SDK's package eksauth on the Go proxy (v1.1.0) is older than the SDK's schemas: those of its
-// one operation are here, and its constraints in data/eksauth.txt.
+// The newest version of the SDK's package eksauth on the Go proxy (v1.1.0) is older than the SDK's schemas: those of
+// its one operation are here, and its constraints in data/eksauth.txt.
 //
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html
 func init() {
