@@ -34,8 +34,8 @@ func NewTable[T any](s *Store, name string) Table[T] {
 	return Table[T]{store: s, name: name + "/"}
 }
 
-// entry is a row of the mirror. It is decoded at its first read, and later ones return the same value: large rows only as
-// long as there are few of them.
+// entry is a row of the mirror. It is decoded at its first read, and later ones return the same value: large rows only
+// as long as there are few of them.
 type entry struct {
 	raw      []byte
 	revision int64

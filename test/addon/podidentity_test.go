@@ -16,7 +16,10 @@ import (
 // are or whom to trust.
 const roles = `apiVersion: v1
 kind: ServiceAccount
-metadata: {name: web, namespace: default, annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::111122223333:role/other"}}
+metadata:
+  name: web
+  namespace: default
+  annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::111122223333:role/other"}
 ---
 apiVersion: v1
 kind: ServiceAccount

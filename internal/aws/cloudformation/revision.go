@@ -179,8 +179,8 @@ func textsOf[T ~string](list []T) []string {
 	return texts
 }
 
-// checkCapabilities refuses a template that needs capabilities which the caller has not acknowledged. What needs them is
-// the template, and once it is bound also the resources that loops make: their types are not known before.
+// checkCapabilities refuses a template that needs capabilities which the caller has not acknowledged. What needs them
+// is the template, and once it is bound also the resources that loops make: their types are not known before.
 func checkCapabilities(t *template.Template, of interface{ Capabilities() ([]string, string) },
 	given []types.Capability) error {
 	needs, _ := of.Capabilities()
@@ -356,8 +356,8 @@ func (s *Service) tagsOf(v view, tags map[string]string) func(resourceType, logi
 	}
 }
 
-// How many bytes of memory a byte of the properties of a recorded resource, or of its Metadata, takes at most once it is
-// decoded.
+// How many bytes of memory a byte of the properties of a recorded resource, or of its Metadata, takes at most once it
+// is decoded.
 const (
 	decodedProperties = 8
 	decodedMetadata   = 50

@@ -17,8 +17,8 @@ import (
 // Hidden is what stands for the value of a NoEcho parameter wherever the properties of resources are shown.
 const Hidden = "****"
 
-// Bounds of the secrets that are looked for one by one: their number, and their bytes together. With more of them, which
-// no stack that people write comes near, all texts are hidden.
+// Bounds of the secrets that are looked for one by one: their number, and their bytes together. With more of them,
+// which no stack that people write comes near, all texts are hidden.
 const (
 	maxSecrets     = 1000
 	maxSecretBytes = 256 << 10

@@ -92,7 +92,8 @@ func plainInteger(n json.Number) json.Number {
 	return json.Number(number.Num().String())
 }
 
-// The bytes of memory that parts of JSON take once parsed: an object, a list, and each member or item, with room to grow.
+// The bytes of memory that parts of JSON take once parsed: an object, a list, and each member or item, with room to
+// grow.
 const (
 	parsedObject = 320
 	parsedList   = 64

@@ -26,8 +26,8 @@ func (t *Type) Diff(before, after map[string]any) []Change {
 	return d.changes
 }
 
-// MergeChanges returns one change of each property that differs, of those that [Type.Diff] has returned: with the path of
-// the property and the strongest of its replacements, and without values.
+// MergeChanges returns one change of each property that differs, of those that [Type.Diff] has returned: with the path
+// of the property and the strongest of its replacements, and without values.
 func MergeChanges(changes []Change) (merged []Change) {
 	for _, c := range changes {
 		last := len(merged) - 1

@@ -44,8 +44,8 @@ func (t *Template) Summary() Summary {
 	return s
 }
 
-// ResourceTypes returns the types of all resources, sorted, each once: also those that loops make, and those of resources
-// whose condition does not hold.
+// ResourceTypes returns the types of all resources, sorted, each once: also those that loops make, and those of
+// resources whose condition does not hold.
 func (b *Bound) ResourceTypes() []string {
 	kinds := make(map[string]bool)
 	visitResources(b.allResources(), func(_, kind string, _ any) { kinds[kind] = true })

@@ -13,7 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
 )
 
-// Change sets show each property once, however much of it differs, and are refused when they are too large all the same.
+// Change sets show each property once, however much of it differs, and are refused when they are too large all the
+// same.
 func TestChangeSetsOfManyChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

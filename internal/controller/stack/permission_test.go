@@ -314,8 +314,8 @@ func TestChangeSetsAreAuthorizedOnTheirStack(t *testing.T) {
 	}
 }
 
-// A loop does not make resources of types that the caller does not name, or for which they have not acknowledged what is
-// needed.
+// A loop does not make resources of types that the caller does not name, or for which they have not acknowledged what
+// is needed.
 func TestLoopsMakeOnlyWhatTheirCallerNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
