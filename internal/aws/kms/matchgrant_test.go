@@ -12,7 +12,8 @@ import (
 func TestPairsMatchInAnyCase(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same pairs each time
-	keys := []string{"a", "A", "k", "K", "\u212a", "s", "\u017f", "S", "\u03c3", "\u03c2", "\u03a3", "\xff", "\ufffd", "ak", "AK"}
+	keys := []string{"a", "A", "k", "K", "\u212a", "s", "\u017f", "S", "\u03c3", "\u03c2", "\u03a3", "\xff", "\ufffd",
+		"ak", "AK"}
 	pairs := func() map[string]string {
 		all := map[string]string{}
 		for range random.IntN(4) {
