@@ -27,6 +27,9 @@ type replayer struct {
 	translated translation
 }
 
+// interval is the time from a question to the same again: the machine has nodes to start meanwhile.
+const interval = 100 * time.Millisecond
+
 // replay sends the requests of a recording in their order, and checks that the answers have the same members. It asks
 // again what eksctl would until the statuses are those that eksctl waited for.
 func (r *replayer) replay(t *testing.T, path string) {
@@ -42,7 +45,7 @@ func (r *replayer) replay(t *testing.T, path string) {
 	for _, recorded := range exchanges {
 		request := r.translated.request(recorded)
 		var actual []leaf
-		eventually.Nil(t, request.operation(), func() error {
+		err := eventually.Try(interval, func() error {
 			code, body, err := r.send(request)
 			if err != nil {
 				return eventually.Never(err)
@@ -63,6 +66,9 @@ func (r *replayer) replay(t *testing.T, path string) {
 			}
 			return err
 		})
+		if err != nil {
+			t.Fatalf("%s: %v", request.operation(), err)
+		}
 		r.translated.learn(recorded.Answer, actual)
 	}
 }
