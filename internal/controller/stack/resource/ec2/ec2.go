@@ -101,8 +101,16 @@ func (k kind[L]) tags(r *resource.Request) []types.TagSpecification {
 	return tagSpecifications(k.resource, r.Wanted("Tags"))
 }
 
+// literal takes their meaning from the wildcards of filters.
+var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`)
+
+// filter returns a filter of just the values: templates name nothing by wildcards.
 func filter(name string, values ...string) types.Filter {
-	return types.Filter{Name: &name, Values: values}
+	f := types.Filter{Name: &name}
+	for _, value := range values {
+		f.Values = append(f.Values, literal.Replace(value))
+	}
+	return f
 }
 
 func tagList(tags map[string]string) []types.Tag {

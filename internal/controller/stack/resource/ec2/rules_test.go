@@ -146,3 +146,38 @@ func TestReplacementsAreAskedForBeforeAnythingChanges(t *testing.T) {
 		t.Error("something has changed")
 	}
 }
+
+// A property that is a wildcard finds nothing of others: a stack would have it as its own, and delete it.
+func TestWildcardsFindNothing(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.network()
+	attachGateway(w)
+	w.make("ip", "AWS::EC2::EIP", `{"Domain": "vpc"}`)
+	w.make("nic", "AWS::EC2::NetworkInterface", `{"SubnetId": "$subnet"}`)
+	w.make("table", "AWS::EC2::RouteTable", `{"VpcId": "$vpc"}`)
+	theirs := map[string]string{}
+	for kind, properties := range map[string]string{
+		"AWS::EC2::EIPAssociation":              `{"AllocationId": "$ip.AllocationId", "NetworkInterfaceId": "$nic"}`,
+		"AWS::EC2::SubnetRouteTableAssociation": `{"SubnetId": "$subnet", "RouteTableId": "$table"}`,
+	} {
+		r := w.request("Theirs", properties)
+		theirs[kind] = w.create(kind, r).PhysicalID
+	}
+	for kind, properties := range map[string]string{
+		"AWS::EC2::EIPAssociation":              `{"AllocationId": "*"}`,
+		"AWS::EC2::SubnetRouteTableAssociation": `{"SubnetId": "subnet-*", "RouteTableId": "$table"}`,
+	} {
+		r := w.request("Ours", properties)
+		r.Retried = true
+		if result, err := ec2.Types[kind].Create(w.Context(), r); err == nil || result.PhysicalID != "" {
+			t.Errorf("%s: created %s, %v", kind, result.PhysicalID, err)
+		}
+		w.delete(kind, w.request("Ours", properties))
+		found := w.request("Theirs", "{}")
+		found.PhysicalID = theirs[kind]
+		if _, _, err := ec2.Types[kind].Read(w.Context(), found); err != nil {
+			t.Errorf("%s of somebody else: %v", kind, err)
+		}
+	}
+}
