@@ -28,22 +28,12 @@ func describeHook(ctx context.Context, c *autoscaling.Client, r *resource.Reques
 var lifecycleHook = resource.Type{
 	NameLimit: 255,
 	Names:     []string{"LifecycleHookName"},
-	Handler: resource.Handle(resource.Table[*autoscaling.Client, types.LifecycleHook]{
+	// PutLifecycleHook would take over a hook that somebody else has made: its name is claimed.
+	Handler: resource.Claim(resource.Table[*autoscaling.Client, types.LifecycleHook]{
 		Client: client,
 		Create: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (string, error) {
 			name := nameOr(r, "LifecycleHookName")
-			// PutLifecycleHook would take over a hook that somebody else has made.
-			if _, err := describeHook(ctx, c, r, name); err == nil {
-				return "", resource.Errorf(resource.AlreadyExists, "Lifecycle hook %s already exists", name)
-			} else if !resource.IsNotFound(err) {
-				return "", err
-			}
 			return name, putHook(ctx, c, r, name)
-		},
-		Find: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (string, error) {
-			name := nameOr(r, "LifecycleHookName")
-			_, err := describeHook(ctx, c, r, name)
-			return name, err
 		},
 		Describe: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (*types.LifecycleHook, error) {
 			return describeHook(ctx, c, r, r.PhysicalID)
@@ -62,6 +52,8 @@ var lifecycleHook = resource.Type{
 				AutoScalingGroupName: new(r.Text("AutoScalingGroupName")), LifecycleHookName: &r.PhysicalID})
 			return err
 		},
+	}, func(r *resource.Request) (string, bool) {
+		return nameOr(r, "LifecycleHookName"), r.Text("LifecycleHookName") == ""
 	}),
 }
 

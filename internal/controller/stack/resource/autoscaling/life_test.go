@@ -221,6 +221,29 @@ func TestAGroupOfSomebodyElseIsNotTakenOver(t *testing.T) {
 	}
 }
 
+func TestAHookOfSomebodyElseIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	w, hook := newFixture(t), autoscaling.Types["AWS::AutoScaling::LifecycleHook"]
+	w.names["group"] = w.drive("create", w.request("Group", `{`+small+`}`), autoscaling.Types[group].Create).PhysicalID
+	properties := `{"AutoScalingGroupName": "$group", "LifecycleHookName": "taken",
+		"LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING"}`
+	theirs := w.request("Theirs", properties)
+	w.drive("create", theirs, hook.Create)
+	for _, retried := range []bool{false, true} {
+		r := w.request("Ours", properties)
+		r.Retried = retried
+		if _, err := hook.Create(t.Context(), r); resource.Classify(err) != resource.AlreadyExists {
+			t.Errorf("retried %t: got %v", retried, err)
+		}
+		if _, err := hook.Delete(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := hook.Read(t.Context(), theirs); err != nil {
+			t.Fatalf("retried %t: the hook of somebody else: %v", retried, err)
+		}
+	}
+}
+
 func TestAProtectedGroupIsEmptiedFirst(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
