@@ -123,8 +123,12 @@ func (h handler[C, L]) Create(ctx context.Context, r *Request) (Result, error) {
 // ensureCreated makes the resource unless an earlier call has done so, and returns its physical ID.
 func (h handler[C, L]) ensureCreated(ctx context.Context, client C, r *Request) (string, error) {
 	if r.Retried && h.table.Find != nil {
-		if id, err := h.table.Find(ctx, client, r); err == nil || !IsNotFound(err) {
-			return id, err
+		id, err := h.table.Find(ctx, client, r)
+		switch {
+		case err == nil:
+			return id, nil
+		case !IsNotFound(err):
+			return "", err // whose the resource is was not found out: it is not named as the stack's
 		}
 	}
 	return h.table.Create(ctx, client, r)

@@ -131,6 +131,23 @@ func TestCreateWhoseAnswerWasLostMakesNothingTwice(t *testing.T) {
 	b.wantCalls(t, "find", "paint boat-1")
 }
 
+// What could not be read may be somebody else's: it does not become the stack's, which would delete it.
+func TestCreateDoesNotNameWhatItCouldNotFind(t *testing.T) {
+	t.Parallel()
+	for _, code := range []resource.ErrorCode{resource.AccessDenied, resource.Throttling} {
+		b := &bay{boats: map[string]string{"boat-1": "afloat"}}
+		table := b.table()
+		table.Find = func(context.Context, *bay, *resource.Request) (string, error) {
+			return "boat-1", resource.Errorf(code, "no")
+		}
+		result, err := resource.Handle(table).Create(t.Context(), &resource.Request{Retried: true})
+		if resource.Classify(err) != code || result.PhysicalID != "" {
+			t.Errorf("got %+v, %v, want %s of no resource", result, err, code)
+		}
+		b.wantCalls(t)
+	}
+}
+
 func TestCreateFailsWhenTheResourceDoes(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]resource.ErrorCode{
