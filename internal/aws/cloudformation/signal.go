@@ -110,8 +110,12 @@ func (s *Service) WaitConditions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	handle, err := url.Parse(row.Value.Live.PhysicalID)
-	if err != nil || subtle.ConstantTimeCompare([]byte(handle.Query().Get("token")),
-		[]byte(r.URL.Query().Get("token"))) != 1 {
+	if err != nil {
+		forbidden()
+		return
+	}
+	token := handle.Query().Get("token")
+	if token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(r.URL.Query().Get("token"))) != 1 {
 		forbidden()
 		return
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // waiting is a stack whose condition waits for two signals to a handle, for ten minutes.
@@ -68,6 +70,30 @@ func TestAWaitCondition(t *testing.T) {
 	if got := w.put(url, `{"Status":"SUCCESS","UniqueId":"3"}`); got != http.StatusForbidden {
 		t.Errorf("a signal to a deleted handle: %d", got)
 	}
+}
+
+// A handle whose URL has no token, as one that was imported may have, takes no signals.
+func TestAHandleWithoutAToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id, url := w.createWaiting()
+	w.halt()
+	known, _, _ := strings.Cut(url, "?")
+	key := record.StackResourceKey(iamtest.Account, iamtest.Region, id[strings.LastIndexByte(id, '/')+1:], "Handle")
+	for _, physicalID := range []string{"", known, known + "?token="} {
+		if _, err := record.StackResources(w.Store).Modify(t.Context(), key, func(r *record.StackResource) error {
+			r.Live.PhysicalID = physicalID
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []string{known, known + "?token="} {
+			if got := w.put(to, `{"Status":"SUCCESS","UniqueId":"1"}`); got != http.StatusForbidden {
+				t.Errorf("a signal to %q of the handle %q: %d", to, physicalID, got)
+			}
+		}
+	}
+	w.start()
 }
 
 func TestAWaitConditionThatFails(t *testing.T) {
