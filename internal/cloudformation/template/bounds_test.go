@@ -150,11 +150,11 @@ func TestHostileTemplates(t *testing.T) {
 func jsonTexts(resources, times int) string {
 	var b strings.Builder
 	for i := range resources {
-		fmt.Fprintf(&b, `, "A%d": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"PolicyDocument": {"Fn::Sub": "[%s{}]"}}}`,
-			i, strings.Repeat("${T}", times))
+		fmt.Fprintf(&b, `, "A%d": {"Type": "AWS::IAM::ManagedPolicy", "Properties":
+			{"PolicyDocument": {"Fn::Sub": "[%s{}]"}}}`, i, strings.Repeat("${T}", times))
 	}
-	return `{"Parameters": {"T": {"Type": "String", "Default": ` + strconv.Quote(strings.Repeat(`{"":0},`, maxParameterSize/7)) +
-		`}}, "Resources": {` + strings.TrimPrefix(b.String(), ",") + `}}`
+	return `{"Parameters": {"T": {"Type": "String", "Default": ` +
+		strconv.Quote(strings.Repeat(`{"":0},`, maxParameterSize/7)) + `}}, "Resources": {` + strings.TrimPrefix(b.String(), ",") + `}}`
 }
 
 // TestMemoryOfTemplatesIsHeld binds templates that are small, and become large: memory is taken for what they become,
@@ -218,7 +218,8 @@ func TestKeptValuesAreBoundedTogether(t *testing.T) {
 	var body strings.Builder
 	body.WriteString("Resources:\n  V: {Type: AWS::EC2::VPC}\n")
 	for i := range 100 {
-		fmt.Fprintf(&body, "  W%d: {Type: AWS::EC2::VPC, Metadata: {a: [%s]}}\n", i, strings.Repeat("!GetAtt V.CidrBlock,", 10))
+		fmt.Fprintf(&body, "  W%d: {Type: AWS::EC2::VPC, Metadata: {a: [%s]}}\n", i,
+			strings.Repeat("!GetAtt V.CidrBlock,", 10))
 	}
 	b, err := bindText(t, body.String(), Inputs{})
 	if err != nil {
@@ -255,8 +256,8 @@ func TestOpenVariablesOfLoops(t *testing.T) {
 	}
 	body := extended("Resources: {'Fn::ForEach::L': [" + strings.Repeat("I", maxName+1) + ", [a], {G: {Type: a}}]}")
 	_, err := bindText(t, body, Inputs{})
-	if want := "Transform AWS::LanguageExtensions failed with: Fn::ForEach layout is incorrect for Fn::ForEach::L"; err == nil ||
-		err.Error() != want {
+	want := "Transform AWS::LanguageExtensions failed with: Fn::ForEach layout is incorrect for Fn::ForEach::L"
+	if err == nil || err.Error() != want {
 		t.Errorf("a long identifier: got %v", err)
 	}
 }

@@ -138,7 +138,8 @@ func TestTypesOfExpandedResources(t *testing.T) {
 	}{
 		"no loop": {gateway, []string{"AWS::EC2::InternetGateway"}},
 		"a type of the loop": {
-			extended("Resources: {'Fn::ForEach::L': [X, ['AWS::IAM::Role'], {R: {Type: !Ref X, Properties: {" + policy + "}}}]}"),
+			extended("Resources: {'Fn::ForEach::L': [X, ['AWS::IAM::Role'], {R: {Type: !Ref X, Properties: {" + policy +
+				"}}}]}"),
 			[]string{"AWS::IAM::Role", CapabilityIAM, CapabilityAutoExpand},
 		},
 		"a name of a member": {
@@ -157,8 +158,8 @@ func TestTypesOfExpandedResources(t *testing.T) {
 			[]string{"AWS::EC2::InternetGateway", "AWS::IAM::Role", CapabilityIAM, CapabilityAutoExpand},
 		},
 		"properties that a function chooses": {
-			"Conditions: {C: !Equals [a, a]}\nResources: {R: {Type: AWS::IAM::Role, Properties: !If [C, {RoleName: a, " + policy +
-				"}, {" + policy + "}]}}",
+			"Conditions: {C: !Equals [a, a]}\nResources: {R: {Type: AWS::IAM::Role, Properties: !If [C, {RoleName: a, " +
+				policy + "}, {" + policy + "}]}}",
 			[]string{"AWS::IAM::Role", CapabilityNamedIAM},
 		},
 	} {

@@ -55,7 +55,8 @@ func TestChangeSetsOfManyChanges(t *testing.T) {
 	}
 	_, err := w.CreateChangeSet(ctx, &cloudformation.CreateChangeSetInput{StackName: aws.String("s"),
 		ChangeSetName: aws.String("large"), TemplateBody: aws.String(strings.TrimSuffix(large, ",") + "}}"),
-		Parameters: []types.Parameter{{ParameterKey: aws.String("P"), ParameterValue: aws.String(strings.Repeat("<", 4096))}}})
+		Parameters: []types.Parameter{{ParameterKey: aws.String("P"),
+			ParameterValue: aws.String(strings.Repeat("<", 4096))}}})
 	if awstest.Code(err) != "ValidationError" || !strings.Contains(err.Error(), "The change set has too many changes") {
 		t.Errorf("a change set that is too large: %v", err)
 	}
