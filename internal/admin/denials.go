@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,7 +59,8 @@ func PrintDenials(w io.Writer, all []Denial) {
 		case strings.Contains(d.Reason, "role trust policy"):
 			terminal.Fprintf(w, "  missing: a statement of that trust policy which allows it to this principal\n")
 		default:
-			terminal.Fprintf(w, `  missing: {"Effect":"Allow","Action":"%s","Resource":"%s"}`+"\n", d.Action, d.Resource)
+			statement, _ := json.Marshal(struct{ Effect, Action, Resource string }{"Allow", d.Action, d.Resource})
+			terminal.Fprintf(w, "  missing: %s\n", string(statement)) // texts always marshal
 		}
 	}
 }

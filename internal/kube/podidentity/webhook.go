@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -50,16 +51,16 @@ const (
 	credentialsVolume   = "eks-pod-identity-token"
 	credentialsMount    = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"
 
-	// maxReview is the maximum size of a review in bytes: more than a pod can have that etcd stores.
-	maxReview = 2 << 20
+	// maxReview is the maximum size of a review in bytes; pods have a few thousand.
+	maxReview = 1 << 20
 	// maxAccount is the size in bytes that the reviews of all clusters of an account have together which are answered at
-	// a time, each of which counts for minReview at least; others wait.
-	maxAccount, minReview = 16 << 20, 64 << 10
+	// a time; others wait. Each counts for minReview at least, because its answer may be much longer than itself.
+	maxAccount, minReview = 8 << 20, 512 << 10
 	// maxContainers is the number of containers of a pod with a role. What a service account's annotations say is copied
 	// into each.
-	maxContainers = 500
-	// maxRole and maxAudience are the lengths of annotations that are followed: IAM's for an ARN, and a bound.
-	maxRole, maxAudience = 2048, 512
+	maxContainers = 250
+	// maxAudience is the length of an annotation that is followed.
+	maxAudience = 512
 	// readTime bounds the read of a service account. The API server admits the pod as it is after ten seconds.
 	readTime = 5 * time.Second
 )
@@ -212,6 +213,10 @@ func (a *accounts) Get(request cache.Request) cache.Response {
 	return settings(account)
 }
 
+// roleARN is the form of the ARN of a role: a path of at most 512 characters, and a name of at most 64. Others than
+// those letters take more room in JSON.
+var roleARN = regexp.MustCompile(`^arn:aws[a-z-]{0,16}:iam::\d{12}:role/[\w+=,.@/-]{1,576}$`)
+
 // settings returns what the annotations of a service account ask for. Those that are too long for what they are count
 // as missing.
 //
@@ -220,7 +225,7 @@ func settings(account *corev1.ServiceAccount) cache.Response {
 	annotation := func(name string) string { return account.Annotations[domain+"/"+name] }
 	s := cache.Response{FoundInCache: true, Audience: audience, UseRegionalSTS: true,
 		TokenExpiration: identity.DefaultTokenExpiration}
-	if role := annotation(identity.RoleARNAnnotation); len(role) <= maxRole {
+	if role := annotation(identity.RoleARNAnnotation); roleARN.MatchString(role) {
 		s.RoleARN = role
 	}
 	if other := annotation(identity.AudienceAnnotation); other != "" && len(other) <= maxAudience {

@@ -36,12 +36,17 @@ func TestSettings(t *testing.T) {
 		"none": {nil, defaults},
 		"role": {map[string]string{"role-arn": "arn:aws:iam::111122223333:role/a"},
 			changed(func(r *cache.Response) { r.RoleARN = "arn:aws:iam::111122223333:role/a" })},
-		"audience":   {map[string]string{"audience": "vault"}, changed(func(r *cache.Response) { r.Audience = "vault" })},
-		"global STS": {map[string]string{"sts-regional-endpoints": "false"}, changed(func(r *cache.Response) { r.UseRegionalSTS = false })},
-		"expiration": {map[string]string{"token-expiration": "7200"}, changed(func(r *cache.Response) { r.TokenExpiration = 7200 })},
-		"too short":  {map[string]string{"token-expiration": "60"}, changed(func(r *cache.Response) { r.TokenExpiration = 600 })},
-		"a role that is none": {map[string]string{"role-arn": strings.Repeat("r", 2049), "audience": strings.Repeat("a", 513)},
-			defaults},
+		"audience":            {map[string]string{"audience": "vault"}, changed(func(r *cache.Response) { r.Audience = "vault" })},
+		"global STS":          {map[string]string{"sts-regional-endpoints": "false"}, changed(func(r *cache.Response) { r.UseRegionalSTS = false })},
+		"expiration":          {map[string]string{"token-expiration": "7200"}, changed(func(r *cache.Response) { r.TokenExpiration = 7200 })},
+		"too short":           {map[string]string{"token-expiration": "60"}, changed(func(r *cache.Response) { r.TokenExpiration = 600 })},
+		"a role that is none": {map[string]string{"role-arn": "reader", "audience": strings.Repeat("a", 513)}, defaults},
+		"a role that is too long": {map[string]string{
+			"role-arn": "arn:aws:iam::111122223333:role/" + strings.Repeat("a", 577)}, defaults},
+		"letters that JSON escapes": {map[string]string{
+			"role-arn": "arn:aws:iam::111122223333:role/" + strings.Repeat("<", 64)}, defaults},
+		"a role of a partition, with a path": {map[string]string{"role-arn": "arn:aws-us-gov:iam::111122223333:role/a/b+c"},
+			changed(func(r *cache.Response) { r.RoleARN = "arn:aws-us-gov:iam::111122223333:role/a/b+c" })},
 		"not a number": {map[string]string{"token-expiration": "1h", "sts-regional-endpoints": "perhaps"}, defaults},
 	} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}

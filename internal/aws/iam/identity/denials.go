@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,7 +101,8 @@ func (i *Identity) Denials(account string) []Denial {
 	return all
 }
 
-func cutDenial(text string) string { return text[:min(len(text), maxDenialText)] }
+// cutDenial returns a text of its own: one that is a part of a request would keep all of that in memory.
+func cutDenial(text string) string { return strings.Clone(text[:min(len(text), maxDenialText)]) }
 
 func firstOf(values []string) string {
 	if len(values) == 0 {

@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // TestDenials checks what is kept of requests that policies refuse: who, what, why, how often; of one's own account,
@@ -69,5 +71,32 @@ func TestDenials(t *testing.T) {
 	a.SetNow(now.Add(25 * time.Hour))
 	if old := a.Identity.Denials(iamtest.Account); len(old) > 0 {
 		t.Errorf("after a day: %d", len(old))
+	}
+}
+
+// TestDenialsKeepNoRequests checks that a denial does not keep the request in memory of which its texts are parts.
+func TestDenialsKeepNoRequests(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	key := a.NewUser(t, "alice", "")
+	_, caller, err := a.Identity.Lookup(t.Context(), key.AccessKeyID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 4 << 20
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 100 {
+		body := fmt.Sprintf("arn:aws:iam::111122223333:role/x%03d", i) + strings.Repeat("x", size)
+		err := a.Identity.Authorize(t.Context(), caller, []wire.Target{{Action: "iam:PassRole", Resource: body[:35]}})
+		if err == nil {
+			t.Fatal("alice passes a role")
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 50*size {
+		t.Errorf("100 denials keep %d MiB", kept>>20)
 	}
 }
