@@ -69,7 +69,7 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
 	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), eksservice.Options{Store: d.store,
 		EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
-		KMS: kmsservice.New(kmsservice.Options{Store: d.store}), NodegroupsPerCluster: nodegroups,
+		NodegroupsPerCluster: nodegroups,
 		Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
 		}})
@@ -113,8 +113,10 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 	logsservice.New(logs).Register(mux)
 	autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2,
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
-	ssmservice.New(ssmservice.Options{Store: s}).Register(mux)
-	kmsservice.New(kmsservice.Options{Store: s}).Register(mux)
+	kms := kmsservice.New(kmsservice.Options{Store: s})
+	kms.Register(mux)
+	ssmservice.New(ssmservice.Options{Store: s, KMS: kms}).Register(mux)
+	eks.KMS = kms
 	eksservice.New(eks).Register(mux)
 	elb.Register(mux)
 }

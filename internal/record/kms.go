@@ -13,9 +13,11 @@ import (
 //
 // Writer: internal/aws/kms.
 type KMSKey struct {
-	Account     string
-	Region      string
-	ID          string // a UUID
+	Account string
+	Region  string
+	ID      string // a UUID
+	// ManagedBy is the service of an AWS managed key, such as "ssm"; empty for keys of customers.
+	ManagedBy   string `json:",omitempty"`
 	Description string `json:",omitempty"`
 	CreatedAt   time.Time
 	State       kmstypes.KeyState // Enabled, Disabled or PendingDeletion

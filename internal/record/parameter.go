@@ -45,8 +45,14 @@ func Parameters(s *store.Store) store.Table[Parameter] {
 //
 // Writer: internal/aws/ssm.
 type ParameterVersion struct {
-	Version        int64
-	Value          string
+	Version int64
+	// Value is the value, or for a SecureString its ciphertext in Base64.
+	Value string
+	// KeyID names the KMS key of a SecureString, as whoever put it did. DataKey, encrypted with it, encrypts an Advanced
+	// parameter; a Standard one is encrypted with the KMS key.
+	KeyID   string `json:",omitempty"`
+	DataKey []byte `json:",omitempty"`
+
 	Description    string `json:",omitempty"`
 	AllowedPattern string `json:",omitempty"`
 	DataType       string // "text"

@@ -152,6 +152,9 @@ func (s *Service) metadata(k record.KMSKey) *types.KeyMetadata {
 		EncryptionAlgorithms: []types.EncryptionAlgorithmSpec{types.EncryptionAlgorithmSpecSymmetricDefault},
 		CurrentKeyMaterialId: &k.MaterialID,
 	}
+	if k.ManagedBy != "" {
+		m.KeyManager = types.KeyManagerTypeAws
+	}
 	if k.State == types.KeyStatePendingDeletion {
 		m.DeletionDate = &k.DeleteAt
 		m.CurrentKeyMaterialId = nil

@@ -76,7 +76,7 @@ func (s *Service) DescribeParameters(ctx context.Context, in *ssm.DescribeParame
 		v := d.latest
 		out.Parameters = append(out.Parameters, types.ParameterMetadata{
 			ARN: new(d.ARN()), AllowedPattern: optional(v.AllowedPattern), DataType: &v.DataType,
-			Description:      optional(v.Description),
+			Description: optional(v.Description), KeyId: optional(v.KeyID),
 			LastModifiedDate: &v.ModifiedAt, LastModifiedUser: &v.ModifiedBy, Name: &d.Name,
 			Policies: []types.ParameterInlinePolicy{},
 			Tier:     v.Tier, Type: d.Type, Version: v.Version,
@@ -142,7 +142,7 @@ func filterOf(filters []types.ParameterStringFilter) (func(described) bool, erro
 			}
 			one = func(d described, v string) bool { return string(d.Type) == v }
 		case key == "KeyId":
-			one = func(described, string) bool { return false } // nothing has a key
+			one = func(d described, v string) bool { return d.latest.KeyID == v }
 		case key == "Label":
 			one = func(d described, v string) bool { return d.Labels[v] != 0 }
 		case key == "Tier":

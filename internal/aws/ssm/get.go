@@ -52,7 +52,7 @@ func (s *Service) version(ctx context.Context, p record.Parameter, version int64
 }
 
 // getParameter returns a parameter, public or the account's, as GetParameter shows it.
-func (s *Service) getParameter(ctx context.Context, asked string) (types.Parameter, error) {
+func (s *Service) getParameter(ctx context.Context, asked string, decrypt *bool) (types.Parameter, error) {
 	at := scopeOf(ctx)
 	r, err := at.parseReference(asked)
 	if err != nil {
@@ -75,6 +75,9 @@ func (s *Service) getParameter(ctx context.Context, asked string) (types.Paramet
 	}
 	v, err := s.version(ctx, p, number)
 	if err != nil {
+		return types.Parameter{}, err
+	}
+	if v.Value, err = s.reveal(ctx, p, v, decrypt); err != nil {
 		return types.Parameter{}, err
 	}
 	shown := parameterOutput(p, v)
@@ -115,7 +118,7 @@ func (s *Service) getHandlers() []wire.Handler {
 
 // GetParameter returns one parameter, by name or ARN, optionally with ":version" or ":label".
 func (s *Service) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
-	p, err := s.getParameter(ctx, *in.Name)
+	p, err := s.getParameter(ctx, *in.Name, in.WithDecryption)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +132,7 @@ func (s *Service) GetParameters(ctx context.Context, in *ssm.GetParametersInput)
 		if slices.Contains(in.Names[:i], name) {
 			return nil, validation("Duplicate parameter name in request: %s", name)
 		}
-		p, err := s.getParameter(ctx, name)
+		p, err := s.getParameter(ctx, name, in.WithDecryption)
 		var api interface{ ErrorCode() string }
 		switch {
 		case err == nil:
@@ -167,7 +170,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	label, kind, err := pathFilters(in.ParameterFilters)
+	label, kind, keys, err := pathFilters(in.ParameterFilters)
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +182,21 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 	if err != nil {
 		return nil, err
 	}
+	var latest record.ParameterVersion
 	names = slices.DeleteFunc(names, func(name string) bool {
 		p, ok := rows[name]
 		if !ok {
-			return label != nil || kind != nil && !slices.Contains(kind, string(types.ParameterTypeString))
+			return label != nil || keys != nil || kind != nil && !slices.Contains(kind, string(types.ParameterTypeString))
+		}
+		if keys != nil && err == nil {
+			latest, err = s.version(ctx, p, p.Latest)
 		}
 		return label != nil && !slices.ContainsFunc(label, func(l string) bool { return p.Labels[l] != 0 }) ||
-			kind != nil && !slices.Contains(kind, string(p.Type))
+			kind != nil && !slices.Contains(kind, string(p.Type)) || keys != nil && !slices.Contains(keys, latest.KeyID)
 	})
+	if err != nil {
+		return nil, err
+	}
 	page, next, err := wire.Page(ctx, names, &size, in.NextToken, func(name string) string { return name })
 	if err != nil {
 		return nil, err
@@ -199,7 +209,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 				break
 			}
 		}
-		p, err := s.getParameter(ctx, name)
+		p, err := s.getParameter(ctx, name, in.WithDecryption)
 		if err != nil {
 			return nil, err
 		}
@@ -237,15 +247,15 @@ func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) (
 	return names, found, nil
 }
 
-// pathFilters returns the labels and types that a GetParametersByPath request is limited to.
-func pathFilters(filters []types.ParameterStringFilter) (label, kind []string, err error) {
+// pathFilters returns the labels, types and KMS keys that a GetParametersByPath request is limited to.
+func pathFilters(filters []types.ParameterStringFilter) (label, kind, keys []string, err error) {
 	for _, f := range filters {
 		if option := aws.ToString(f.Option); option != "" && option != "Equals" {
-			return nil, nil, &types.InvalidFilterOption{Message: new("The following filter option is not valid: " +
+			return nil, nil, nil, &types.InvalidFilterOption{Message: new("The following filter option is not valid: " +
 				option + ". Valid options include: [Equals]")}
 		}
 		if len(f.Values) == 0 {
-			return nil, nil, &types.InvalidFilterValue{
+			return nil, nil, nil, &types.InvalidFilterValue{
 				Message: new("The following filter values are missing for filter key " + *f.Key)}
 		}
 		switch *f.Key {
@@ -254,14 +264,13 @@ func pathFilters(filters []types.ParameterStringFilter) (label, kind []string, e
 		case "Type":
 			kind = f.Values
 		case "KeyId":
-			return nil, nil, invalidFilterKey(
-				"Filter key KeyId is about SecureString parameters, which coracle does not support.")
+			keys = f.Values
 		default:
-			return nil, nil, invalidFilterKey(
+			return nil, nil, nil, invalidFilterKey(
 				"The following filter key is not valid: %s. Valid filter keys include: [Type, KeyId, Label]", *f.Key)
 		}
 	}
-	return label, kind, nil
+	return label, kind, keys, nil
 }
 
 // GetParameterHistory returns all versions of a parameter, oldest first.
@@ -284,9 +293,12 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *ssm.GetParameterH
 	out := &ssm.GetParameterHistoryOutput{NextToken: next, Parameters: []types.ParameterHistory{}}
 	for _, r := range page {
 		v := r.Value
+		if v.Value, err = s.reveal(ctx, p, v, in.WithDecryption); err != nil {
+			return nil, err
+		}
 		out.Parameters = append(out.Parameters, types.ParameterHistory{
 			AllowedPattern: optional(v.AllowedPattern), DataType: &v.DataType, Description: optional(v.Description),
-			Labels:           labelsOf(p, v.Version),
+			KeyId: optional(v.KeyID), Labels: labelsOf(p, v.Version),
 			LastModifiedDate: &v.ModifiedAt, LastModifiedUser: &v.ModifiedBy, Name: &p.Name,
 			Policies: []types.ParameterInlinePolicy{},
 			Tier:     v.Tier, Type: p.Type, Value: &v.Value, Version: v.Version,

@@ -1,6 +1,7 @@
 package ssm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,8 +90,16 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 	if err := checkTags(ctx, tags, nil); err != nil {
 		return nil, err
 	}
+	plain := v
 	for {
 		row, err := s.parameters.Copy(ctx, at.parameterKey(name))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		v = plain
+		if err := s.protect(ctx, at.parameterARN(name), cmp.Or(in.Type, row.Value.Type), in, &v); err != nil {
+			return nil, err
+		}
 		var ops []store.Op
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -118,12 +127,6 @@ func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParame
 	none := record.ParameterVersion{}
 	if err := checkNewName(name); err != nil {
 		return none, err
-	}
-	if in.Type == types.ParameterTypeSecureString || in.KeyId != nil {
-		return none, &types.UnsupportedParameterType{
-			Message: new(
-				"The parameter type SecureString is not supported by coracle, which has no AWS KMS. Use String or " +
-					"StringList.")}
 	}
 	if in.Type != "" && !slices.Contains(types.ParameterType("").Values(), in.Type) {
 		return none, &types.UnsupportedParameterType{Message: new("The parameter type " + string(in.Type) +

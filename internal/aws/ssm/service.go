@@ -4,8 +4,8 @@
 // The public parameters of AWS, through which eksctl, node groups, Terraform and Karpenter find the images of nodes,
 // are not stored: they follow from the catalog of images (package ami) and from the table of regions.
 //
-// Values are stored as they are, in an etcd that only the daemon may read. SecureString parameters, whose point is a
-// key of AWS KMS, are refused.
+// Values are stored as they are, in an etcd that only the daemon may read; those of SecureString parameters are
+// encrypted with a key of AWS KMS, which their readers need permission for (secure.go).
 //
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-parameter-store.html
 package ssm
@@ -22,12 +22,14 @@ import (
 // Options configures a Service.
 type Options struct {
 	Store *store.Store
+	KMS   KMS
 	Now   func() time.Time // time.Now unless set
 }
 
 // Service serves the Systems Manager API. It is safe for concurrent use.
 type Service struct {
 	store      *store.Store
+	kms        KMS
 	parameters store.Table[record.Parameter]
 	versions   store.Table[record.ParameterVersion]
 	now        func() time.Time
@@ -38,8 +40,8 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{store: o.Store, parameters: record.Parameters(o.Store), versions: record.ParameterVersions(o.Store),
-		now: o.Now}
+	return &Service{store: o.Store, kms: o.KMS, parameters: record.Parameters(o.Store),
+		versions: record.ParameterVersions(o.Store), now: o.Now}
 }
 
 // Register serves the operations.

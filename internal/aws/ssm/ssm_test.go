@@ -333,8 +333,6 @@ func TestBadRequests(t *testing.T) {
 			"ParameterAlreadyExists", "set the overwrite option in the request to true"},
 		{"put another type", put(ssm.PutParameterInput{Name: s("there"), Value: s("x"), Type: "StringList",
 			Overwrite: aws.Bool(true)}), "HierarchyTypeMismatchException", "is a String"},
-		{"put a secret", put(ssm.PutParameterInput{Name: s("secret"), Value: s("x"), Type: "SecureString"}),
-			"UnsupportedParameterType", "KMS"},
 		{"put a strange type", put(ssm.PutParameterInput{Name: s("new"), Value: s("x"), Type: "Number"}),
 			"ValidationException", "Number"},
 		{"put below /aws", put(ssm.PutParameterInput{Name: s("/aws/x"), Value: s("x"), Type: "String"}),

@@ -15,10 +15,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
+	"github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
@@ -45,7 +48,7 @@ func newFixture(t *testing.T) *fixture {
 	w.Sessions = map[string]wire.Caller{caller.AccessKeyID: caller}
 	mux := wire.NewMux(wire.Options{Credentials: w.Judge, Authorizer: w.Judge, Region: ec2test.Region})
 	w.Service.Register(mux)
-	ssm.New(ssm.Options{Store: w.Store}).Register(mux)
+	ssm.New(ssm.Options{Store: w.Store, KMS: kms.New(kms.Options{Store: w.Store})}).Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return &fixture{Fixture: w, names: map[string]string{}, config: aws.Config{
@@ -53,6 +56,19 @@ func newFixture(t *testing.T) *fixture {
 		Credentials: credentials.NewStaticCredentialsProvider("ASIASTACK", "secret", ""),
 		Retryer:     func() aws.Retryer { return aws.NopRetryer{} },
 	}}
+}
+
+// makeParameterKey has SSM make the key of its parameters, which stays.
+func (w *fixture) makeParameterKey() {
+	w.T.Helper()
+	ctx, client, name := w.T.Context(), awsssm.NewFromConfig(w.config), aws.String("first")
+	if _, err := client.PutParameter(ctx, &awsssm.PutParameterInput{Name: name, Value: name,
+		Type: ssmtypes.ParameterTypeSecureString}); err != nil {
+		w.T.Fatal(err)
+	}
+	if _, err := client.DeleteParameter(ctx, &awsssm.DeleteParameterInput{Name: name}); err != nil {
+		w.T.Fatal(err)
+	}
 }
 
 // expand returns properties, written as JSON, with the names replaced.

@@ -277,6 +277,14 @@ var lives = []life{
 		unread:     []string{"PublicKeyMaterial"},
 		attributes: map[string]string{"KeyPairId": "*", "KeyFingerprint": "*"},
 	},
+	{ // EC2 makes the key, and its private half becomes a parameter
+		kind:       "AWS::EC2::KeyPair",
+		setup:      func(w *fixture) { w.makeParameterKey() },
+		id:         "made",
+		properties: `{"KeyName": "made", "KeyType": "ed25519", ` + thingTags + `}`,
+		update:     `{"KeyName": "made", "KeyType": "ed25519", ` + otherTags + `}`,
+		attributes: map[string]string{"KeyPairId": "*", "KeyFingerprint": "*"},
+	},
 }
 
 func TestResourcesLiveAndDie(t *testing.T) {
