@@ -128,7 +128,7 @@ func (r *rolling) step(ctx context.Context) (outcome, error) {
 	if len(remaining) == 0 {
 		return r.finish(ctx)
 	}
-	if r.inService() < desired {
+	if r.inService() < r.minActive(desired) {
 		return r.pending(), nil
 	}
 	if desired <= keep {
@@ -143,7 +143,10 @@ func (r *rolling) step(ctx context.Context) (outcome, error) {
 			DesiredCapacity: &more})
 		return r.pending(), err
 	}
-	size := min(batch, desired-keep, len(remaining))
+	size := min(batch, min(desired, r.inService())-keep, len(remaining))
+	if size <= 0 {
+		return r.pending(), nil
+	}
 	r.state[rollBatch] = strings.Join(remaining[:size], ",")
 	signals, err := r.signalsOf(ctx, r.row.Value.LogicalID, strings.Split(old, ","))
 	if err != nil {
@@ -168,7 +171,7 @@ func (r *rolling) replaceBatch(ctx context.Context, desired int) (outcome, error
 			return outcome{}, err
 		}
 	}
-	if slices.ContainsFunc(batch, r.has) || r.inService() < desired {
+	if slices.ContainsFunc(batch, r.has) || r.inService() < r.minActive(desired) {
 		return r.pending(), nil
 	}
 	signals := boolOf(r.config["WaitOnResourceSignals"])
@@ -313,6 +316,12 @@ func (r *rolling) inService() (n int) {
 		}
 	}
 	return n
+}
+
+// minActive is how many instances must be in service before the update goes on: all that are desired, unless the policy
+// says how many of them.
+func (r *rolling) minActive(desired int) int {
+	return share(desired, numberOf(r.config["MinActiveInstancesPercent"], 100))
 }
 
 func (r *rolling) pending() outcome {

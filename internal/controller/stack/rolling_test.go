@@ -278,6 +278,29 @@ func TestARollingUpdate(t *testing.T) {
 	}
 }
 
+// A rolling update goes on with fewer instances than are desired if its policy says so, and waits for those it needs.
+func TestARollingUpdateWithFewActiveInstances(t *testing.T) {
+	t.Parallel()
+	g := newGroups(t)
+	const policy = `"UpdatePolicy":{"AutoScalingRollingUpdate":{"MaxBatchSize":1,"MinActiveInstancesPercent":75}},`
+	g.create("s", g.body("m5.large", 4, policy))
+	g.await("s", types.StackStatusCreateComplete)
+	g.awaitKinds("m5.large:4")
+	name := slices.Collect(maps.Keys(g.groups()))[0]
+	launch := []string{"Launch"}
+	awstest.Must[*autoscaling.SuspendProcessesOutput](t)(g.scaling.SuspendProcesses(t.Context(),
+		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: &name, ScalingProcesses: launch}))
+	g.update("s", g.body("m5.xlarge", 4, policy))
+	g.awaitKinds("m5.large:2") // 3 in service are enough for the second batch, and 2 are not for the third
+	if n := g.batches("s"); n != 2 {
+		t.Errorf("there are %d batches\n%s", n, strings.Join(g.events("s"), "\n"))
+	}
+	awstest.Must[*autoscaling.ResumeProcessesOutput](t)(g.scaling.ResumeProcesses(t.Context(),
+		&autoscaling.ResumeProcessesInput{AutoScalingGroupName: &name, ScalingProcesses: launch}))
+	g.await("s", types.StackStatusUpdateComplete)
+	g.awaitKinds("m5.xlarge:4")
+}
+
 // What instances signal, by their type.
 var (
 	large     = map[string]types.ResourceSignalStatus{"m5.large": types.ResourceSignalStatusSuccess}
