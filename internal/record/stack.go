@@ -135,6 +135,7 @@ type StackRevision struct {
 	Description  string `json:",omitempty"`
 	Parameters   []StackParameter
 	Capabilities []string          `json:",omitempty"`
+	Types        []string          `json:",omitempty"` // of resources, also of those whose condition does not hold
 	Topics       []string          `json:",omitempty"` // NotificationARNs
 	Tags         map[string]string `json:",omitempty"`
 	Transforms   []string          `json:",omitempty"`
@@ -146,7 +147,9 @@ type StackParameter struct {
 	Key, Value string
 	// Resolved is the value of the SSM parameter that Value names; nil for other parameters.
 	Resolved *string `json:",omitempty"`
-	NoEcho   bool    `json:",omitempty"`
+	// Text is Value with its dynamic references replaced, as they were when the revision was recorded; nil without them.
+	Text   *string `json:",omitempty"`
+	NoEcho bool    `json:",omitempty"`
 }
 
 // StackTemplate is the text of a template.

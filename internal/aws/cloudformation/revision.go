@@ -86,7 +86,10 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 	if err := checkResourceTypes(p.bound, w.types); err != nil {
 		return nil, err
 	}
-	p.row.Parameters = boundParameters(p.bound)
+	if p.row.Parameters, err = boundParameters(p.bound); err != nil {
+		return nil, err
+	}
+	p.row.Types = p.bound.ResourceTypes()
 	if p.current, err = s.currentResources(ctx, v); err != nil {
 		return nil, err
 	}
@@ -184,25 +187,11 @@ func textsOf[T ~string](list []T) []string {
 func checkCapabilities(t *template.Template, of interface{ Capabilities() ([]string, string) },
 	given []types.Capability) error {
 	needs, _ := of.Capabilities()
-	var missing []string
-	for _, need := range needs {
-		ok := slices.Contains(given, types.Capability(need)) ||
-			need == template.CapabilityIAM && slices.Contains(given, types.CapabilityCapabilityNamedIam) ||
-			need == template.CapabilityAutoExpand && onlyLanguageExtensions(t)
-		if !ok {
-			missing = append(missing, need)
-		}
-	}
-	if len(missing) > 0 {
+	if missing := t.MissingCapabilities(needs, textsOf(given)); len(missing) > 0 {
 		return &types.InsufficientCapabilitiesException{
 			Message: aws.String("Requires capabilities : [" + strings.Join(missing, ", ") + "]")}
 	}
 	return nil
-}
-
-// onlyLanguageExtensions reports whether a template has no transform but AWS::LanguageExtensions, which runs no code.
-func onlyLanguageExtensions(t *template.Template) bool {
-	return !slices.ContainsFunc(t.Transforms, func(name string) bool { return name != "AWS::LanguageExtensions" })
 }
 
 // checkResourceTypes refuses resources of other types than those that the caller names.
@@ -297,16 +286,23 @@ func (s *Service) inputs(ctx context.Context, v view, w wanted, previous record.
 	return in, nil
 }
 
-func boundParameters(b *template.Bound) []record.StackParameter {
+// boundParameters returns what is recorded of the parameters.
+func boundParameters(b *template.Bound) ([]record.StackParameter, error) {
 	var list []record.StackParameter
+	size := 0
 	for _, p := range b.Parameters() {
-		stored := record.StackParameter{Key: p.Key, Value: p.Value, NoEcho: p.NoEcho}
+		stored := record.StackParameter{Key: p.Key, Value: p.Value, Text: p.Text, NoEcho: p.NoEcho}
 		if p.ResolvedValue != "" {
 			stored.Resolved = aws.String(p.ResolvedValue)
 		}
 		list = append(list, stored)
+		size += len(p.Key) + len(p.Value) + len(p.ResolvedValue) + len(aws.ToString(p.Text))
 	}
-	return list
+	if size > maxParameterSum {
+		return nil, validation("The parameters have %d bytes together, with the SSM parameters that they name; coracle "+
+			"accepts %d", size, maxParameterSum)
+	}
+	return list, nil
 }
 
 // checkResources refuses resources that could not be made.

@@ -128,10 +128,7 @@ func (s *Service) ValidateTemplate(ctx context.Context, in *cloudformation.Valid
 func shownCapabilities(t *template.Template) ([]types.Capability, *string) {
 	var list []types.Capability
 	needs, reason := t.Capabilities()
-	for _, c := range needs {
-		if c == template.CapabilityAutoExpand && onlyLanguageExtensions(t) {
-			continue
-		}
+	for _, c := range t.MissingCapabilities(needs, nil) {
 		list = append(list, types.Capability(c))
 	}
 	if len(list) == 0 {

@@ -42,7 +42,7 @@ func SecretsOf(revisions ...record.StackRevision) *Secrets {
 			if !p.NoEcho {
 				continue
 			}
-			for _, value := range []string{p.Value, aws.ToString(p.Resolved)} {
+			for _, value := range []string{p.Value, aws.ToString(p.Resolved), aws.ToString(p.Text)} {
 				for piece := range pieces(value) {
 					if found[piece] {
 						continue

@@ -55,7 +55,7 @@ func Pseudo(v record.Stack) template.Pseudo {
 func Inputs(v record.Stack, revision record.StackRevision) template.Inputs {
 	in := template.Inputs{Parameters: map[string]template.ParameterInput{}, Pseudo: Pseudo(v)}
 	for _, p := range revision.Parameters {
-		in.Parameters[p.Key] = template.ParameterInput{Value: p.Value, Resolved: p.Resolved}
+		in.Parameters[p.Key] = template.ParameterInput{Value: p.Value, Resolved: p.Resolved, Text: p.Text}
 	}
 	return in
 }

@@ -48,6 +48,9 @@ type ParameterInput struct {
 	// Resolved is the value that an SSM parameter had when the operation began, nil before that. It replaces a look
 	// at the Parameter Store, so that all of an operation sees the same value.
 	Resolved *string
+	// Text is Value with its dynamic references replaced, from when the operation was requested; nil before that, and
+	// without references.
+	Text *string
 }
 
 // StoredParameter is a parameter of the SSM Parameter Store.
@@ -81,7 +84,9 @@ type BoundParameter struct {
 	Key, Value string
 	// ResolvedValue is the value of the SSM parameter that Value names, "" for other types.
 	ResolvedValue string
-	NoEcho        bool
+	// Text is Value with its dynamic references replaced; nil without them.
+	Text   *string
+	NoEcho bool
 }
 
 // Output is an output with its value.
@@ -114,8 +119,9 @@ type Bound struct {
 
 // boundParameter is the value of a parameter: a string, or a list of strings.
 type boundParameter struct {
-	text     string // as given
-	resolved string // of the SSM parameter that it names
+	text     string  // as given
+	resolved string  // of the SSM parameter that it names
+	expanded *string // text with its dynamic references replaced; nil without them
 	value    any
 }
 

@@ -313,6 +313,9 @@ func (b *Bound) evaluateAll(ctx context.Context) error {
 		if err := r.checkPolicies(policies[0], policies[1]); err != nil {
 			return err
 		}
+		if _, err := e.addValues("metadata of resource "+name, policies[2]); err != nil {
+			return err
+		}
 		if _, err := b.properties(e, name); err != nil {
 			return err
 		}
@@ -379,8 +382,27 @@ func (b *Bound) properties(e *evaluator, logicalID string) (map[string]any, erro
 // addProperties refuses properties that are too large, and counts the values that their texts become: whatever
 // functions make is bounded here, before it is validated and converted.
 func (e *evaluator) addProperties(logicalID string, properties map[string]any) error {
-	text, memory := 0, 0
+	what := "properties of resource " + logicalID
+	memory, err := e.addValues(what, properties)
+	if err != nil {
+		return err
+	}
+	parsed := 0
 	visitValues(properties, func(value any) {
+		if s, ok := value.(string); ok {
+			parsed += schema.ParsedSize(s)
+		}
+	})
+	if memory+parsed > maxValues {
+		return errTooManyValues(what, memory+parsed)
+	}
+	return e.addSize(parsed)
+}
+
+// addValues refuses what is too large to be recorded, and counts its copy. It returns the bytes of memory that take.
+func (e *evaluator) addValues(what string, value any) (int, error) {
+	text, memory := 0, 0
+	visitValues(value, func(value any) {
 		memory += nodeSize
 		switch v := value.(type) {
 		case string:
@@ -390,19 +412,17 @@ func (e *evaluator) addProperties(logicalID string, properties map[string]any) e
 		}
 	})
 	if text > MaxProperties {
-		return errorf("Template error: the properties of resource %s have %d bytes; coracle accepts %d", logicalID, text,
-			MaxProperties)
+		return 0, errorf("Template error: the %s have %d bytes; coracle accepts %d", what, text, MaxProperties)
 	}
-	visitValues(properties, func(value any) {
-		if s, ok := value.(string); ok {
-			memory += schema.ParsedSize(s)
-		}
-	})
 	if memory += text; memory > maxValues {
-		return errorf("Template error: the properties of resource %s have more values than coracle accepts: they take %d "+
-			"bytes of memory, and may take %d", logicalID, memory, maxValues)
+		return 0, errTooManyValues(what, memory)
 	}
-	return e.addSize(memory)
+	return memory, e.addSize(memory)
+}
+
+func errTooManyValues(what string, memory int) error {
+	return errorf("Template error: the %s have more values than coracle accepts: they take %d bytes of memory, and may "+
+		"take %d", what, memory, maxValues)
 }
 
 // visitValues visits all values within a value and itself, also the keys of objects.
@@ -438,11 +458,8 @@ func (v *Evaluation) Evaluate(ctx context.Context, logicalID string, state State
 	if properties, err = v.bound.properties(e, logicalID); err != nil {
 		return nil, nil, err
 	}
-	if metadata, err = e.evaluate(v.bound.resources[logicalID].Metadata); err != nil {
+	if metadata, err = v.bound.metadata(e, logicalID); err != nil {
 		return nil, nil, err
-	}
-	if metadata == any(noValue{}) {
-		metadata = nil
 	}
 	if v.size += e.size; v.size > maxBound {
 		return nil, nil, errAllTooLarge
@@ -450,13 +467,36 @@ func (v *Evaluation) Evaluate(ctx context.Context, logicalID string, state State
 	return properties, metadata, nil
 }
 
-// Evaluate evaluates the functions of a value of a resource, such as its Metadata or its UpdatePolicy.
-func (b *Bound) Evaluate(ctx context.Context, value any, state State) (any, error) {
-	evaluated, err := (&evaluator{ctx: ctx, bound: b, state: state}).evaluate(value)
-	if evaluated == any(noValue{}) {
+// Metadata returns the Metadata of a resource with its functions evaluated. It is bounded as properties are.
+func (b *Bound) Metadata(ctx context.Context, logicalID string, state State) (any, error) {
+	return b.metadata(&evaluator{ctx: ctx, bound: b, state: state}, logicalID)
+}
+
+func (b *Bound) metadata(e *evaluator, logicalID string) (any, error) {
+	value, err := e.evaluate(b.resources[logicalID].Metadata)
+	if err != nil || value == any(noValue{}) {
 		return nil, err
 	}
-	return evaluated, err
+	_, err = e.addValues("metadata of resource "+logicalID, value)
+	return value, err
+}
+
+// Policies returns the CreationPolicy and the UpdatePolicy of a resource with their functions evaluated.
+func (b *Bound) Policies(ctx context.Context, logicalID string, state State) (creation, update any, err error) {
+	r, e := b.resources[logicalID], &evaluator{ctx: ctx, bound: b, state: state}
+	if creation, err = e.evaluate(r.CreationPolicy); err != nil {
+		return nil, nil, err
+	}
+	if update, err = e.evaluate(r.UpdatePolicy); err != nil {
+		return nil, nil, err
+	}
+	if creation == any(noValue{}) {
+		creation = nil
+	}
+	if update == any(noValue{}) {
+		update = nil
+	}
+	return creation, update, nil
 }
 
 // Outputs returns the outputs whose condition holds, by key. A value that is not known yet is the text of [Unknown].

@@ -56,7 +56,7 @@ func TestHostileTemplates(t *testing.T) {
 		"brackets":        {"a: " + repeat("["), "Template format error: "},
 		"JSON brackets":   {`{"a": ` + repeat("["), "Template format error: "},
 		"items":           {metadata("[" + repeat("a,") + "]"), ""},
-		"pairs":           {metadata("[" + repeat("a: b,") + "]"), ""},
+		"pairs":           {metadata("[" + repeat("a: b,") + "]"), "Template error: the metadata of resource V have more values than coracle accepts"},
 		"equal keys":      {repeat("a: b\n"), "Invalid template property or properties [a]"},
 		"other keys":      {each("k%d: a\n"), "Invalid template property or properties [k0, "},
 		"resources":       {"Resources:\n" + each("  k%d: {Type: a}\n"), "Template format error: Number of resources"},
@@ -165,6 +165,10 @@ func TestMemoryOfTemplatesIsHeld(t *testing.T) {
 	for i := range 400 {
 		items = append(items, fmt.Sprintf("a%d", i))
 	}
+	vpcs := ""
+	for i := range 20 {
+		vpcs += fmt.Sprintf("V%d: {Type: AWS::EC2::VPC, Metadata: {a: [%s]}},", i, strings.Repeat("!Ref P,", 60))
+	}
 	for name, test := range map[string]struct {
 		body  string
 		least int64 // bytes
@@ -172,9 +176,8 @@ func TestMemoryOfTemplatesIsHeld(t *testing.T) {
 		"a small one": {gateway, 0},
 		"a loop": {extended("Resources: {'Fn::ForEach::L': [I, [" + strings.Join(items, ",") + "], {'G${I}': {Type: " +
 			"AWS::EC2::VPC, Metadata: {a: [" + strings.Repeat("{},", 50) + "]}}}]}"), 400 * 50 * objectSize},
-		"functions": {"Parameters: {P: {Type: String}}\nResources: {V: {Type: AWS::EC2::VPC, Metadata: {a: [" +
-			strings.Repeat("!Ref P,", 1000) + "]}}}", 1000 * maxParameterSize},
-		"JSON": {jsonTexts(2, 7), 2 * 7 * 585 * objectSize},
+		"functions": {"Parameters: {P: {Type: String}}\nResources: {" + vpcs + "}", 20 * 60 * maxParameterSize},
+		"JSON":      {jsonTexts(2, 7), 2 * 7 * 585 * objectSize},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -219,7 +222,7 @@ func TestKeptValuesAreBoundedTogether(t *testing.T) {
 	body.WriteString("Resources:\n  V: {Type: AWS::EC2::VPC}\n")
 	for i := range 100 {
 		fmt.Fprintf(&body, "  W%d: {Type: AWS::EC2::VPC, Metadata: {a: [%s]}}\n", i,
-			strings.Repeat("!GetAtt V.CidrBlock,", 10))
+			strings.Repeat("!GetAtt V.CidrBlock,", 2))
 	}
 	b, err := bindText(t, body.String(), Inputs{})
 	if err != nil {
@@ -231,6 +234,31 @@ func TestKeptValuesAreBoundedTogether(t *testing.T) {
 	}
 	if err == nil || err.Error() != errAllTooLarge.Message {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestMetadataIsBounded makes large metadata of small templates: it is refused before it is encoded.
+func TestMetadataIsBounded(t *testing.T) {
+	t.Parallel()
+	const body = "Parameters: {P: {Type: String}}\nResources: {V: {Type: AWS::EC2::VPC}, W: {Type: AWS::EC2::VPC, Metadata: " +
+		"{a: [%s]}}}"
+	in := Inputs{Parameters: given("P", strings.Repeat("v", maxParameterSize))}
+	_, err := bindText(t, fmt.Sprintf(body, strings.Repeat("!Ref P,", 65)), in)
+	if want := "Template error: the metadata of resource W have 266241 bytes"; err == nil ||
+		!strings.HasPrefix(err.Error(), want) {
+		t.Errorf("metadata of parameters: got %v", err)
+	}
+	b, err := bindText(t, fmt.Sprintf(body, strings.Repeat("!GetAtt V.CidrBlock,", 3)), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, known := b.Metadata(t.Context(), "W", large{})
+	_, _, planned := b.NewEvaluation().Evaluate(t.Context(), "W", large{})
+	for _, err := range []error{known, planned} {
+		if want := "Template error: the metadata of resource W have 300001 bytes"; err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
+			t.Errorf("metadata of attributes: got %v", err)
+		}
 	}
 }
 
@@ -270,7 +298,7 @@ func TestValuesOfResourcesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.Evaluate(context.Background(), b.Resource("W").Metadata, large{})
+	_, err = b.Metadata(context.Background(), "W", large{})
 	if err == nil || err.Error() != errTooLarge.Message {
 		t.Errorf("got %v", err)
 	}

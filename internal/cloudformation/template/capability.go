@@ -68,6 +68,17 @@ func (t *Template) capabilitiesOf(resources map[string]any) (capabilities []stri
 	return capabilities, strings.Join(reasons, ", ")
 }
 
+// MissingCapabilities returns those of needs that given does not have. CAPABILITY_AUTO_EXPAND is not needed for
+// AWS::LanguageExtensions, which runs no code.
+func (t *Template) MissingCapabilities(needs, given []string) []string {
+	return slices.DeleteFunc(slices.Clone(needs), func(need string) bool {
+		return slices.Contains(given, need) || need == CapabilityIAM && slices.Contains(given, CapabilityNamedIAM) ||
+			need == CapabilityAutoExpand && !slices.ContainsFunc(t.Transforms, func(name string) bool {
+				return name != "AWS::LanguageExtensions"
+			})
+	})
+}
+
 // hasMember reports whether properties have a member, or may have it: they may be what a function chooses.
 func hasMember(properties any, name string) bool {
 	switch v := properties.(type) {

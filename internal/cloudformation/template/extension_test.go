@@ -98,7 +98,7 @@ Outputs:
 	if !slices.Equal(b.Dependencies("Sbeta2"), []string{"Valpha", "Vbeta"}) {
 		t.Errorf("dependencies are %v", b.Dependencies("Sbeta2"))
 	}
-	metadata, err := b.Evaluate(ctx, b.Resource("GbetaCidrBlock").Metadata, made{})
+	metadata, err := b.Metadata(ctx, "GbetaCidrBlock", made{})
 	if diff := cmp.Diff(map[string]any{"a": "att-Valpha-CidrBlock", "b": "att-Valpha-CidrBlock"}, metadata); err != nil ||
 		diff != "" {
 		t.Errorf("%v %s", err, diff)

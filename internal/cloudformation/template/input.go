@@ -40,9 +40,15 @@ func (b *Bound) bindParameters(ctx context.Context) error {
 		if err := p.checkValue(bound.text, m); err != nil {
 			return err
 		}
-		text, err := b.resolveParameter(ctx, bound.text, &references)
-		if err != nil {
-			return err
+		text := bound.text
+		if kept := b.inputs.Parameters[name].Text; kept != nil {
+			text, bound.expanded = *kept, kept
+		} else if strings.Contains(text, referenceStart) {
+			var err error
+			if text, err = b.resolveParameter(ctx, text, &references); err != nil {
+				return err
+			}
+			bound.expanded = &text
 		}
 		bound.value = p.valueOf(text)
 		b.parameters[name] = bound
@@ -167,7 +173,7 @@ func (b *Bound) Parameters() []BoundParameter {
 	for _, name := range sortedKeys(b.parameters) {
 		p := b.parameters[name]
 		all = append(all, BoundParameter{Key: name, Value: p.text, ResolvedValue: p.resolved,
-			NoEcho: b.template.parameters[name].noEcho})
+			Text: p.expanded, NoEcho: b.template.parameters[name].noEcho})
 	}
 	return all
 }

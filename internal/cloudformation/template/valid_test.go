@@ -181,7 +181,7 @@ func TestPlatform(t *testing.T) {
 			t.Errorf("%s: %s", id, diff)
 		}
 	}
-	policy, err := b.Evaluate(ctx, b.Resource("Group").UpdatePolicy, made{})
+	_, policy, err := b.Policies(ctx, "Group", made{})
 	if got, _ := json.Marshal(policy); err != nil || string(got) !=
 		`{"AutoScalingRollingUpdate":{"MaxBatchSize":1,"MinInstancesInService":0,"PauseTime":"PT5M","WaitOnResourceSignals":true}}` {
 		t.Errorf("UpdatePolicy is %s, %v", got, err)

@@ -37,7 +37,7 @@ Resources:
 	if err != nil {
 		return "", err
 	}
-	evaluated, err := b.Evaluate(context.Background(), b.Resource("Subject").Metadata, state)
+	evaluated, err := b.Metadata(context.Background(), "Subject", state)
 	if err != nil {
 		return "", err
 	}

@@ -361,7 +361,8 @@ func (f *forwarding) refuse(ctx context.Context, row store.Row[record.StackResou
 	return outcome{progress: true}
 }
 
-// Bounds of what records have, in bytes of JSON: the properties and attributes of a resource, the outputs of a stack.
+// Bounds of what records have, in bytes of JSON: the properties and attributes of a resource, and
+// in bytes of text: the outputs of a stack.
 const (
 	maxProperties = template.MaxProperties
 	maxAttributes = 256 << 10
@@ -376,7 +377,7 @@ func (f *forwarding) target(ctx context.Context, id string) (record.StackPhysica
 	if err != nil {
 		return record.StackPhysical{}, err
 	}
-	metadata, err := f.bound.Evaluate(ctx, r.Metadata, state)
+	metadata, err := f.bound.Metadata(ctx, id, state)
 	if err != nil {
 		return record.StackPhysical{}, err
 	}
@@ -494,8 +495,11 @@ func (p *pass) finishForward(ctx context.Context, f *forwarding) (*transition, t
 	if err != nil {
 		return p.fail(err.Error()), 0, nil
 	}
-	stored := storedOutputs(outputs)
-	if size := len(encode(stored)); size > maxOutputs {
+	stored, size := storedOutputs(outputs), 0
+	for _, o := range stored {
+		size += len(o.Key) + len(o.Value) + len(o.Description) + len(o.Export)
+	}
+	if size > maxOutputs {
 		return p.fail(fmt.Sprintf("the outputs of the stack have %d bytes; coracle accepts %d", size, maxOutputs)), 0, nil
 	}
 	reason, err := p.writeExports(ctx, outputs)

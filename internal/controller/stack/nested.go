@@ -44,8 +44,14 @@ func nestedTemplate(value any) (string, error) {
 	return body, nil
 }
 
-var allCapabilities = []types.Capability{types.CapabilityCapabilityIam, types.CapabilityCapabilityNamedIam,
-	types.CapabilityCapabilityAutoExpand}
+// capabilitiesOf returns the capabilities of a nested stack: those that its parent was given.
+func capabilitiesOf(r *resource.Request) []types.Capability {
+	list := make([]types.Capability, len(r.Capabilities))
+	for i, c := range r.Capabilities {
+		list[i] = types.Capability(c)
+	}
+	return list
+}
 
 // stackInput returns what Create and Update have in common.
 func stackInput(r *resource.Request) (body string, parameters []types.Parameter, tags []types.Tag, err error) {
@@ -80,7 +86,7 @@ func (nested) Create(ctx context.Context, r *resource.Request) (resource.Result,
 			return resource.Result{}, err
 		}
 		in := &cloudformation.CreateStackInput{StackName: &r.Name, TemplateBody: &body, Parameters: parameters, Tags: tags,
-			Capabilities: allCapabilities, ClientRequestToken: &r.Token}
+			Capabilities: capabilitiesOf(r), ClientRequestToken: &r.Token}
 		if minutes := numberOf(r.Properties["TimeoutInMinutes"], 0); minutes > 0 {
 			in.TimeoutInMinutes = aws.Int32(int32(minutes))
 		}
@@ -154,7 +160,7 @@ func (nested) Update(ctx context.Context, r *resource.Request) (resource.Result,
 			return resource.Result{PhysicalID: r.PhysicalID}, err
 		}
 		_, err = client.UpdateStack(ctx, &cloudformation.UpdateStackInput{StackName: &r.PhysicalID, TemplateBody: &body,
-			Parameters: parameters, Tags: tags, Capabilities: allCapabilities, ClientRequestToken: &r.Token})
+			Parameters: parameters, Tags: tags, Capabilities: capabilitiesOf(r), ClientRequestToken: &r.Token})
 		switch {
 		case err == nil:
 		case saysStack(err, "No updates are to be performed"):

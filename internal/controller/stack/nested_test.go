@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
+	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
@@ -74,6 +75,22 @@ func TestNestedStacks(t *testing.T) {
 	if got := w.describe(net).StackStatus; got != types.StackStatusDeleteComplete {
 		t.Errorf("the nested stack is %s", got)
 	}
+}
+
+// A nested stack has the capabilities that its parent was given.
+func TestCapabilitiesOfNestedStacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.types["AWS::IAM::User"] = resource.Type{Handler: userHandler{}, NameLimit: 64}
+	body := fmt.Sprintf(`{"Resources":{"Net":{"Type":"AWS::CloudFormation::Stack","Properties":{"TemplateURL":%q,
+		"Parameters":{"Cidr":"10.0.0.0/16"}}}}}`, child(`,"U":{"Type":"AWS::IAM::User"}`))
+	w.create("without", body)
+	w.await("without", types.StackStatusRollbackComplete)
+	w.wantEvents("without", "Requires capabilities : [CAPABILITY_IAM]")
+	w.create("with", body, func(in *cloudformation.CreateStackInput) {
+		in.Capabilities = []types.Capability{types.CapabilityCapabilityIam}
+	})
+	w.await("with", types.StackStatusCreateComplete)
 }
 
 func TestANestedStackThatCannotBeCreated(t *testing.T) {

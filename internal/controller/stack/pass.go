@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -258,8 +259,27 @@ func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.Sta
 	if err != nil {
 		return nil, of, err
 	}
+	if err := checkAllowed(parsed, bound, of); err != nil {
+		return nil, of, err
+	}
 	p.c.bound.Add(cacheKey, bound, int64(64<<10+60*len(body)))
 	return bound, of, nil
+}
+
+// checkAllowed refuses a template that has become another than the one that was allowed: with resources of other types,
+// or that need other capabilities.
+func checkAllowed(t *template.Template, b *template.Bound, of record.StackRevision) error {
+	for _, kind := range b.ResourceTypes() {
+		if of.Types != nil && !slices.Contains(of.Types, kind) {
+			return &template.Error{Message: "The template did not have resources of type " + kind +
+				" when the operation was requested."}
+		}
+	}
+	needs, _ := b.Capabilities()
+	if missing := t.MissingCapabilities(needs, of.Capabilities); of.Types != nil && len(missing) > 0 {
+		return &template.Error{Message: "Requires capabilities : [" + strings.Join(missing, ", ") + "]"}
+	}
+	return nil
 }
 
 // events returns the ops that record events, in their order.

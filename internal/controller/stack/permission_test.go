@@ -16,9 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -343,6 +345,67 @@ func TestLoopsMakeOnlyWhatTheirCallerNames(t *testing.T) {
 			if awstest.Code(err) != c.code || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("%s: %v, want %s: %s", name, err, c.code, c.message)
 			}
+		}
+	}
+}
+
+// What a parameter refers to is what it was when the operation was allowed.
+func TestReferencesOfParametersStayAsTheyWereAllowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ssmservice.New(ssmservice.Options{Store: w.Store}).Register(w.Mux)
+	w.types["AWS::IAM::User"] = resource.Type{Handler: userHandler{}, NameLimit: 64}
+	ctx := t.Context()
+	client := ssm.New(ssm.Options{Region: iamtest.Region, BaseEndpoint: &w.URL, HTTPClient: w.http,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return w.Root, nil })})
+	kind := func(value string) {
+		t.Helper()
+		if _, err := client.DeleteParameter(ctx, &ssm.DeleteParameterInput{Name: aws.String("kind")}); err != nil &&
+			awstest.Code(err) != "ParameterNotFound" {
+			t.Fatal(err)
+		}
+		awstest.Must[*ssm.PutParameterOutput](t)(client.PutParameter(ctx, &ssm.PutParameterInput{Name: aws.String("kind"),
+			Value: &value, Type: "String"}))
+	}
+	const body = `{"Transform":"AWS::LanguageExtensions","Parameters":{"P":{"Type":"CommaDelimitedList"}},"Resources":{
+		"Fn::ForEach::L":["X",{"Ref":"P"},{"R":{"Type":{"Ref":"X"}}}]}}`
+	revisions := record.StackRevisions(w.Store)
+	for name, c := range map[string]struct {
+		meanwhile func()
+		want      types.StackStatus
+	}{
+		"another parameter": {func() { kind("AWS::IAM::User") }, types.StackStatusCreateComplete},
+		"another record": {func() { // which nothing writes: it shows that the operation checks, too
+			rows := awstest.Must[[]store.Row[record.StackRevision]](t)(revisions.List(ctx, ""))
+			for _, row := range rows {
+				awstest.Must[store.Row[record.StackRevision]](t)(revisions.Modify(ctx, row.Key,
+					func(r *record.StackRevision) error {
+						if r.Parameters[0].Text == nil || *r.Parameters[0].Text != "AWS::Logs::LogGroup" {
+							t.Errorf("the parameter is recorded as %+v", r.Parameters[0])
+						}
+						r.Parameters[0].Text = aws.String("AWS::IAM::User")
+						return nil
+					}))
+			}
+		}, types.StackStatusRollbackComplete},
+	} {
+		kind("AWS::Logs::LogGroup")
+		stack := aws.String(strings.ReplaceAll(name, " ", "-"))
+		set := awstest.Must[*cloudformation.CreateChangeSetOutput](t)(w.CreateChangeSet(ctx,
+			&cloudformation.CreateChangeSetInput{StackName: stack, ChangeSetName: aws.String("c"),
+				ChangeSetType: types.ChangeSetTypeCreate, TemplateBody: aws.String(body),
+				ResourceTypes: []string{"AWS::Logs::*"}, Parameters: []types.Parameter{{ParameterKey: aws.String("P"),
+					ParameterValue: aws.String("{{resolve:ssm:kind:1}}")}}}))
+		c.meanwhile()
+		awstest.Must[*cloudformation.ExecuteChangeSetOutput](t)(w.ExecuteChangeSet(ctx,
+			&cloudformation.ExecuteChangeSetInput{ChangeSetName: set.Id}))
+		w.await(*stack, c.want)
+		if c.want != types.StackStatusCreateComplete {
+			w.wantEvents(*stack, "did not have resources of type AWS::IAM::User when the operation was requested")
+		}
+		shown := w.describe(*stack).Parameters[0]
+		if *shown.ParameterValue != "{{resolve:ssm:kind:1}}" || shown.ResolvedValue != nil {
+			t.Errorf("%s: the parameter is shown as %+v", name, shown)
 		}
 	}
 }

@@ -27,12 +27,7 @@ func (p *pass) policiesOf(ctx context.Context, id string) (policies, error) {
 	if err != nil {
 		return policies{}, err
 	}
-	r, state := b.Resource(id), &known{pass: p, ctx: ctx}
-	creation, err := b.Evaluate(ctx, r.CreationPolicy, state)
-	if err != nil {
-		return policies{}, err
-	}
-	update, err := b.Evaluate(ctx, r.UpdatePolicy, state)
+	creation, update, err := b.Policies(ctx, id, &known{pass: p, ctx: ctx})
 	if err != nil {
 		return policies{}, err
 	}

@@ -89,7 +89,7 @@ func statusOf(w record.StackWork) types.ResourceStatus {
 }
 
 // request returns what the handler of a resource is told.
-func (p *pass) request(row store.Row[record.StackResource], retried bool) (*resource.Request, error) {
+func (p *pass) request(ctx context.Context, row store.Row[record.StackResource], retried bool) (*resource.Request, error) {
 	r, w := row.Value, row.Value.Work
 	in := p.newRequest(r.LogicalID, w.Target)
 	in.Token, in.Retried, in.Progress = w.Token, retried, maps.Clone(w.Progress)
@@ -104,6 +104,13 @@ func (p *pass) request(row store.Row[record.StackResource], retried bool) (*reso
 	}
 	if err := revision.Decode(w.Target.Properties, &in.Properties); err != nil {
 		return in, err
+	}
+	if w.Action != record.ResourceDelete {
+		of, err := p.revision(ctx, p.state.Value.Current)
+		if err != nil {
+			return in, err
+		}
+		in.Capabilities = of.Capabilities
 	}
 	if w.Action == record.ResourceUpdate {
 		in.PreviousTags = maps.Clone(r.Live.Tags)
@@ -137,7 +144,7 @@ func (p *pass) perform(ctx context.Context, row store.Row[record.StackResource],
 	if !ok {
 		return p.endFailed(ctx, row, fmt.Sprintf("Unrecognized resource type: %s", w.Target.Type), resource.Result{})
 	}
-	in, err := p.request(row, retried)
+	in, err := p.request(ctx, row, retried)
 	if err != nil {
 		return outcome{err: err}
 	}
