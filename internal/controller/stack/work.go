@@ -89,7 +89,8 @@ func statusOf(w record.StackWork) types.ResourceStatus {
 }
 
 // request returns what the handler of a resource is told.
-func (p *pass) request(ctx context.Context, row store.Row[record.StackResource], retried bool) (*resource.Request, error) {
+func (p *pass) request(ctx context.Context, row store.Row[record.StackResource], retried bool,
+) (*resource.Request, error) {
 	r, w := row.Value, row.Value.Work
 	in := p.newRequest(r.LogicalID, w.Target)
 	in.Token, in.Retried, in.Progress = w.Token, retried, maps.Clone(w.Progress)
@@ -158,7 +159,7 @@ func (p *pass) perform(ctx context.Context, row store.Row[record.StackResource],
 		return p.replaceInstead(ctx, row)
 	case err != nil && p.mayRetry(row, err):
 		return p.retry(ctx, row, result, err)
-	case err != nil && w.Action == record.ResourceCreate && !retried && result.PhysicalID == "" && isRefusal(err):
+	case w.Action == record.ResourceCreate && madeNothing(result, err, retried):
 		return p.endRefused(ctx, row, resource.Reason(err, w.Token))
 	case err != nil:
 		return p.endFailed(ctx, row, resource.Reason(err, w.Token), result)
@@ -363,17 +364,13 @@ func (p *pass) endFailed(ctx context.Context, row store.Row[record.StackResource
 	return outcome{progress: true}
 }
 
-// isRefusal reports whether an error says that the service has made nothing.
-func isRefusal(err error) bool {
-	switch resource.Classify(err) {
-	case resource.AccessDenied, resource.InvalidCredentials, resource.InvalidRequest, resource.AlreadyExists,
-		resource.ServiceLimitExceeded, resource.NotUpdatable:
-		return true
-	}
-	return false
+// madeNothing reports whether a Create has failed without making anything, now or earlier.
+func madeNothing(result resource.Result, err error, retried bool) bool {
+	return errors.Is(err, resource.ErrNothingMade) ||
+		!retried && result.PhysicalID == "" && resource.IsRefusal(err)
 }
 
-// endRefused records that a resource was refused at the first attempt to create it: there is nothing to delete.
+// endRefused records that a resource was refused when it was to be created: there is nothing to delete.
 func (p *pass) endRefused(ctx context.Context, row store.Row[record.StackResource], reason string) outcome {
 	r := &row.Value
 	status, shown := types.ResourceStatusCreateFailed, r.Work.Target

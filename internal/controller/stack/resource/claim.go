@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -14,12 +15,17 @@ const claimed = "claimed"
 //
 // A resource with the generated name is this stack's: nobody else has that name. A custom name is claimed first: Create
 // makes sure that it is free, and has the engine record it as the physical ID. Only the next call makes the resource:
-// what bears the name after a crash is known to be its own.
+// what bears the name after a crash is known to be its own. A table with Find has more to tell it by: somebody else may
+// have taken the name after it was claimed.
 func Claim[C, L any](table Table[C, L], name func(*Request) (id string, generated bool)) Handler {
+	find := table.Find
 	table.Find = func(ctx context.Context, client C, r *Request) (string, error) {
 		id, generated := name(r)
 		if !generated && r.Progress[claimed] == "" {
 			return "", ErrNotFound // somebody else's, for all that is known
+		}
+		if find != nil {
+			return find(ctx, client, r)
 		}
 		called := *r
 		called.PhysicalID = id
@@ -51,5 +57,10 @@ func (c claim[C, L]) Create(ctx context.Context, r *Request) (Result, error) {
 		}
 		return Result{PhysicalID: id, Pending: time.Millisecond, Progress: map[string]string{claimed: "true"}}, nil
 	}
-	return c.handler.Create(ctx, &called)
+	result, err := c.handler.Create(ctx, &called)
+	if result.PhysicalID == "" && IsRefusal(err) {
+		// Find had found nothing of the stack's: what bears the name, if anything does, is somebody else's.
+		err = errors.Join(err, ErrNothingMade)
+	}
+	return result, err
 }

@@ -18,6 +18,9 @@ var ErrNotFound = errors.New("resource does not exist")
 // ErrReplace tells that an update is not possible in place.
 var ErrReplace = errors.New("the update requires a replacement of the resource")
 
+// ErrNothingMade tells that a Create was refused, and that no earlier call for it has made anything either.
+var ErrNothingMade = errors.New("nothing was made")
+
 // ErrPending tells that a step of a table has begun something that it waits for.
 var ErrPending = errors.New("the resource is not stable yet")
 
@@ -183,6 +186,18 @@ func hasAnySuffix(text string, suffixes ...string) bool {
 func Retryable(err error) bool {
 	switch Classify(err) {
 	case Throttling, ServiceInternalError, NetworkFailure, ResourceConflict:
+		return true
+	}
+	return false
+}
+
+// IsRefusal reports whether an error tells that the call has made nothing.
+func IsRefusal(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch Classify(err) {
+	case AccessDenied, InvalidCredentials, InvalidRequest, AlreadyExists, NotFound, ServiceLimitExceeded, NotUpdatable:
 		return true
 	}
 	return false

@@ -99,7 +99,10 @@ var vpcDHCPOptionsAssociation = resource.Type{
 		// Create is repeatable: it sets one attribute of the VPC.
 		Create: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			_, err := resource.Call(ctx, c, r, (*ec2.Client).AssociateDhcpOptions, nil)
-			return r.Text("DhcpOptionsId") + "|" + r.Text("VpcId"), err
+			if err != nil {
+				return "", err
+			}
+			return r.Text("DhcpOptionsId") + "|" + r.Text("VpcId"), nil
 		},
 		Find: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			called := *r

@@ -106,19 +106,29 @@ func (w *fixture) request(logicalID, properties string) *resource.Request {
 // create drives a creation until the resource is stable, and has the request name it.
 func (w *fixture) create(kind string, r *resource.Request) resource.Result {
 	w.T.Helper()
-	var result resource.Result
+	result, _ := w.createKnown(kind, r)
+	return result
+}
+
+// createKnown is create that returns, too, what is known of the resource if the answer that it was made is lost: its
+// claim, if there is one.
+func (w *fixture) createKnown(kind string, r *resource.Request) (result, known resource.Result) {
+	w.T.Helper()
 	eventually.Nil(w.T, "create "+kind, func() (err error) {
 		result, err = ec2.Types[kind].Create(w.Context(), r)
 		if err != nil {
 			return eventually.Never(err)
 		}
 		r.PhysicalID, r.Progress = result.PhysicalID, result.Progress
+		if result.Progress["claimed"] != "" {
+			known = result
+		}
 		if result.Pending > 0 {
 			return errors.New("it is not stable")
 		}
 		return nil
 	})
-	return result
+	return result, known
 }
 
 func (w *fixture) update(kind string, r *resource.Request) {
@@ -251,8 +261,8 @@ func (l life) run(t *testing.T) {
 
 	// A stack whose creation got through, though nobody knows, is deleted.
 	lost := w.request("Lost", l.properties)
-	w.create(l.kind, lost)
-	lost.PhysicalID, lost.Progress, lost.Retried = "", nil, true
+	_, known := w.createKnown(l.kind, lost)
+	lost.PhysicalID, lost.Progress, lost.Retried = known.PhysicalID, known.Progress, true
 	w.delete(l.kind, lost)
 	want := w.wantKeys
 	if l.settles {
@@ -261,7 +271,7 @@ func (l life) run(t *testing.T) {
 	want(before, "a lost resource is deleted")
 
 	r := w.request("Thing", l.properties)
-	result := w.create(l.kind, r)
+	result, known := w.createKnown(l.kind, r)
 	if !strings.HasPrefix(result.PhysicalID, w.expandText(l.id)) {
 		t.Errorf("physical ID %s, want %s...", result.PhysicalID, l.id)
 	}
@@ -276,7 +286,7 @@ func (l life) run(t *testing.T) {
 	}
 	created := w.keys()
 	again := w.request("Thing", l.properties)
-	again.Retried = true
+	again.PhysicalID, again.Progress, again.Retried = known.PhysicalID, known.Progress, true
 	if repeated := w.create(l.kind, again); repeated.PhysicalID != result.PhysicalID ||
 		!reflect.DeepEqual(repeated.Attributes, result.Attributes) {
 		t.Errorf("a repeated creation gives %+v, want %+v", repeated, result)

@@ -109,7 +109,7 @@ const attachmentPrefix = "IGW|"
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-vpcgatewayattachment.html
 var vpcGatewayAttachment = resource.Type{
 	Refused: []string{"VpnGatewayId"},
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.InternetGateway]{
+	Handler: resource.Claim(resource.Table[*ec2.Client, types.InternetGateway]{
 		Client: client,
 		Create: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			if r.Text("InternetGatewayId") == "" {
@@ -117,7 +117,10 @@ var vpcGatewayAttachment = resource.Type{
 					"Either 'InternetGatewayId' or 'VpnGatewayId' must be provided")
 			}
 			_, err := resource.Call(ctx, c, r, (*ec2.Client).AttachInternetGateway, nil)
-			return attachmentPrefix + r.Text("VpcId"), err
+			if err != nil {
+				return "", err
+			}
+			return attachmentPrefix + r.Text("VpcId"), nil
 		},
 		Find: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			g, err := attachedGateway(ctx, c, r.Text("VpcId"))
@@ -152,7 +155,7 @@ var vpcGatewayAttachment = resource.Type{
 			return map[string]any{"InternetGatewayId": aws.ToString(g.InternetGatewayId),
 				"VpcId": strings.TrimPrefix(r.PhysicalID, attachmentPrefix)}, nil
 		},
-	}),
+	}, func(r *resource.Request) (string, bool) { return attachmentPrefix + r.Text("VpcId"), false }),
 }
 
 // attachedGateway returns the internet gateway of a VPC.

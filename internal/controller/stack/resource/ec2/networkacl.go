@@ -80,7 +80,7 @@ func completeEntry(r *resource.Request, egress **bool) { *egress = new(aws.ToBoo
 
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-networkaclentry.html
 var networkACLEntry = resource.Type{
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.NetworkAclEntry]{
+	Handler: resource.Claim(resource.Table[*ec2.Client, types.NetworkAclEntry]{
 		Client: client,
 		Create: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			_, err := resource.Call(ctx, c, r, (*ec2.Client).CreateNetworkAclEntry, aclEntryMembers,
@@ -88,7 +88,10 @@ var networkACLEntry = resource.Type{
 					completeEntry(r, &in.Egress)
 					return nil
 				})
-			return entryID(r), err
+			if err != nil {
+				return "", err
+			}
+			return entryID(r), nil
 		},
 		Find: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			called := *r
@@ -130,7 +133,7 @@ var networkACLEntry = resource.Type{
 			properties["Protocol"] = json.Number(aws.ToString(live.Protocol))
 			return properties, nil
 		},
-	}),
+	}, func(r *resource.Request) (string, bool) { return entryID(r), false }),
 }
 
 func describeEntry(ctx context.Context, c *ec2.Client, r *resource.Request) (*types.NetworkAclEntry, error) {

@@ -77,14 +77,15 @@ func destination(id string) (table string, four, six, list *string) {
 
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-route.html
 var route = resource.Type{
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.Route]{
+	Handler: resource.Claim(resource.Table[*ec2.Client, types.Route]{
 		Client: client,
 		Create: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			_, err := resource.Call(ctx, c, r, (*ec2.Client).CreateRoute, nil)
-			return routeID(r), err
+			if err != nil {
+				return "", err
+			}
+			return routeID(r), nil
 		},
-		// Two stacks cannot both have a route of a table to a destination: the one with the same target is this one's,
-		// as nobody else was told to make it.
 		Find: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			called := *r
 			called.PhysicalID = routeID(r)
@@ -122,7 +123,7 @@ var route = resource.Type{
 			}
 			return properties, nil
 		},
-	}),
+	}, func(r *resource.Request) (string, bool) { return routeID(r), false }),
 }
 
 // hasTarget reports whether a route has the target of the request.

@@ -1,6 +1,7 @@
 package ec2_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -179,5 +180,61 @@ func TestWildcardsFindNothing(t *testing.T) {
 		if _, _, err := ec2.Types[kind].Read(w.Context(), found); err != nil {
 			t.Errorf("%s of somebody else: %v", kind, err)
 		}
+	}
+}
+
+// What somebody else has made is not the stack's, whether it was there before the stack looked or came afterwards: a
+// rollback deletes nothing of it.
+func TestWhatExistsAlreadyIsNotTheStacks(t *testing.T) {
+	t.Parallel()
+	for kind, properties := range map[string][2]string{ // theirs and ours
+		"AWS::EC2::Route": {`{"RouteTableId": "$table", "DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "$gateway"}`,
+			`{"RouteTableId": "$table", "DestinationCidrBlock": "0.0.0.0/0", "NetworkInterfaceId": "$nic"}`},
+		"AWS::EC2::NetworkAclEntry": {
+			`{"NetworkAclId": "$acl", "RuleNumber": 7, "Protocol": -1, "RuleAction": "deny", "CidrBlock": "10.0.0.0/8"}`,
+			`{"NetworkAclId": "$acl", "RuleNumber": 7, "Protocol": -1, "RuleAction": "allow", "CidrBlock": "10.0.0.0/8"}`},
+		"AWS::EC2::VPCGatewayAttachment": {`{"VpcId": "$vpc", "InternetGatewayId": "$gateway"}`,
+			`{"VpcId": "$vpc", "InternetGatewayId": "$other"}`},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t)
+			w.network()
+			w.make("gateway", "AWS::EC2::InternetGateway", `{}`)
+			w.make("other", "AWS::EC2::InternetGateway", `{}`)
+			w.make("nic", "AWS::EC2::NetworkInterface", `{"SubnetId": "$subnet"}`)
+			w.make("table", "AWS::EC2::RouteTable", `{"VpcId": "$vpc"}`)
+			w.make("acl", "AWS::EC2::NetworkAcl", `{"VpcId": "$vpc"}`)
+			if kind == "AWS::EC2::Route" {
+				w.make("attachment", "AWS::EC2::VPCGatewayAttachment", `{"VpcId": "$vpc", "InternetGatewayId": "$gateway"}`)
+			}
+			handler := ec2.Types[kind]
+			later := w.request("Ours", properties[1])
+			claimed, err := handler.Create(w.Context(), later)
+			if err != nil || claimed.Pending == 0 {
+				t.Fatalf("the claim: %+v, %v", claimed, err)
+			}
+			w.create(kind, w.request("Theirs", properties[0]))
+			before := w.Dump()
+			for _, text := range properties {
+				for _, retried := range []bool{false, true} {
+					r := w.request("Ours", text)
+					r.Retried = retried
+					result, err := handler.Create(w.Context(), r)
+					if resource.Classify(err) != resource.AlreadyExists || result.PhysicalID != "" {
+						t.Errorf("after theirs: got %+v, %v", result, err)
+					}
+					w.delete(kind, w.request("Ours", text))
+				}
+			}
+			later.PhysicalID, later.Progress, later.Retried = claimed.PhysicalID, claimed.Progress, true
+			result, err := handler.Create(w.Context(), later)
+			if !errors.Is(err, resource.ErrNothingMade) || result.PhysicalID != "" {
+				t.Errorf("theirs after the claim: got %+v, %v", result, err)
+			}
+			if w.Dump() != before {
+				t.Error("something has changed")
+			}
+		})
 	}
 }

@@ -280,7 +280,10 @@ var aliases = resource.Claim(resource.Table[*kms.Client, types.AliasListEntry]{
 		_, err := c.CreateAlias(ctx, &kms.CreateAliasInput{
 			AliasName: r.Pointer("AliasName"), TargetKeyId: r.Pointer("TargetKeyId"),
 		})
-		return r.Text("AliasName"), err
+		if err != nil {
+			return "", err
+		}
+		return r.Text("AliasName"), nil
 	},
 	Describe: func(ctx context.Context, c *kms.Client, r *resource.Request) (*types.AliasListEntry, error) {
 		pages := kms.NewListAliasesPaginator(c, &kms.ListAliasesInput{})
