@@ -218,6 +218,35 @@ func TestManyTokensAreLimited(t *testing.T) {
 	}
 }
 
+// TestPodsDoNotTakeWhatOthersHave checks that a pod that makes up tokens leaves the others of its node their requests.
+func TestPodsDoNotTakeWhatOthersHave(t *testing.T) {
+	t.Parallel()
+	s := &service{lifetime: time.Hour}
+	a := newTestAgent(s)
+	from := func(address string) int {
+		r := httptest.NewRequest(http.MethodGet, "http://"+IPv4+"/v1/credentials", nil)
+		r.Header.Set("Authorization", tokenUntil(t, time.Now().Add(time.Hour)))
+		r.RemoteAddr = address
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		return w.Code
+	}
+	a.sourceOf("10.0.0.1").SetLimit(0)
+	for range ofPodBurst {
+		from("10.0.0.1:1")
+	}
+	a.passing.SetLimit(0)
+	a.passing.SetBurst(1)
+	for _, port := range []string{":1", ":2"} {
+		if got := from("10.0.0.1" + port); got != http.StatusTooManyRequests {
+			t.Errorf("a pod that asked too often: %d", got)
+		}
+	}
+	if got := from("10.0.0.2:1"); got != http.StatusOK {
+		t.Errorf("another pod: %d", got)
+	}
+}
+
 // TestProbes checks that the agent is healthy while it answers on all hosts.
 func TestProbes(t *testing.T) {
 	t.Parallel()

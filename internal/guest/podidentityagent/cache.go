@@ -30,6 +30,9 @@ const (
 
 	// passedOn and passedOnBurst limit the requests of pods that are passed on to EKS Auth, per second.
 	passedOn, passedOnBurst = 50, 500
+	// ofPod and ofPodBurst are the part of it that the requests of one address may have, sources the number of addresses
+	// that are remembered: a node has fewer pods.
+	ofPod, ofPodBurst, sources = 5, 50, 4096
 )
 
 // auth is EKS Auth.
@@ -55,6 +58,7 @@ type agent struct {
 	now     func() time.Time
 	kept    *lru.Cache[string, kept] // by token; nil when nothing is kept
 	passing *rate.Limiter
+	sources *lru.Cache[string, *rate.Limiter] // by the address of a pod
 	renewed *rate.Limiter
 	calls   singleflight.Group
 }
@@ -68,6 +72,7 @@ type kept struct {
 func newAgent(o agentOptions) *agent {
 	a := &agent{o: o, now: time.Now, passing: rate.NewLimiter(passedOn, passedOnBurst),
 		renewed: rate.NewLimiter(rate.Limit(max(o.renewals, 1)), max(o.renewals, 1))}
+	a.sources, _ = lru.New[string, *rate.Limiter](sources) // fails for sizes below 1 alone
 	if o.size > 0 && o.renewal > 0 {
 		a.kept, _ = lru.New[string, kept](o.size) // fails for sizes below 1 alone
 	}
@@ -76,14 +81,15 @@ func newAgent(o agentOptions) *agent {
 
 // credentialsOf returns the credentials for a token, from memory if they are there. Requests for one token at the same
 // time are one request of EKS Auth.
-func (a *agent) credentialsOf(ctx context.Context, token string) (*credentials, error) {
+func (a *agent) credentialsOf(ctx context.Context, source, token string) (*credentials, error) {
 	if a.kept != nil {
 		if k, ok := a.kept.Get(token); ok && k.Expiration.Sub(a.now()) > leastLeft {
 			return k.credentials, nil
 		}
 	}
 	result := a.calls.DoChan(token, func() (any, error) {
-		if !a.passing.Allow() {
+		// A token is verified by EKS Auth only: a pod that makes up tokens takes nothing from the others of its node.
+		if !a.sourceOf(source).Allow() || !a.passing.Allow() {
 			return nil, &refusal{http.StatusTooManyRequests, "Too Many Requests"}
 		}
 		a.o.metrics.cache.WithLabelValues("miss").Inc()
@@ -98,6 +104,16 @@ func (a *agent) credentialsOf(ctx context.Context, token string) (*credentials, 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// sourceOf returns the limiter of an address.
+func (a *agent) sourceOf(address string) *rate.Limiter {
+	limiter := rate.NewLimiter(ofPod, ofPodBurst)
+	if known, ok, _ := a.sources.PeekOrAdd(address, limiter); ok {
+		a.sources.Get(address) // it is in use
+		return known
+	}
+	return limiter
 }
 
 // request asks EKS Auth for the credentials for a token, and keeps them.

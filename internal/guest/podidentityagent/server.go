@@ -71,7 +71,11 @@ func (a *agent) answer(r *http.Request) (*credentials, error) {
 	if err := checkToken(token, a.now()); err != nil {
 		return nil, err
 	}
-	return a.credentialsOf(r.Context(), token)
+	source, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the pod: %w", err)
+	}
+	return a.credentialsOf(r.Context(), source, token)
 }
 
 // checkToken refuses what cannot be a token that is good now. EKS Auth verifies it.

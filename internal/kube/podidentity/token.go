@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
@@ -49,6 +51,12 @@ func (w *Webhook) ReviewToken(ctx context.Context, c record.Cluster, token strin
 	}
 	if p.Name == "" || p.UID == "" {
 		return Pod{}, &InvalidTokenError{"the token is not bound to a pod"}
+	}
+	// Whoever runs the API server says this; it becomes session tags and names.
+	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 || uuid.Validate(p.UID) != nil ||
+		len(validation.IsDNS1123Label(p.Namespace)) > 0 ||
+		len(validation.IsDNS1123Subdomain(p.ServiceAccount)) > 0 {
+		return Pod{}, &InvalidTokenError{"the token is bound to a pod whose name or UID is not valid"}
 	}
 	return p, nil
 }

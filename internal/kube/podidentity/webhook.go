@@ -56,6 +56,9 @@ const (
 	// maxAccount is the size in bytes that the reviews of all clusters of an account have together which are answered at
 	// a time; others wait. Each counts for minReview at least, because its answer may be much longer than itself.
 	maxAccount, minReview = 8 << 20, 512 << 10
+	// maxCluster is the part of maxAccount that the reviews of one cluster have: the others of the account have room
+	// beside them.
+	maxCluster = 2 << 20
 	// maxContainers is the number of containers of a pod with a role. What a service account's annotations say is copied
 	// into each.
 	maxContainers = 250
@@ -80,7 +83,7 @@ type Webhook struct {
 	clients clients
 
 	mu     sync.Mutex
-	shares map[string]*semaphore.Weighted // by account
+	shares map[string]*semaphore.Weighted // by account, and by cluster ID
 }
 
 // New returns a Webhook.
@@ -113,16 +116,41 @@ func Configuration(url string, authority []byte) *unstructured.Unstructured {
 }
 
 // Forget drops what is kept of a cluster that is gone.
-func (w *Webhook) Forget(clusterID string) { w.clients.forget(clusterID) }
-
-// shareOf returns the share of an account.
-func (w *Webhook) shareOf(account string) *semaphore.Weighted {
+func (w *Webhook) Forget(clusterID string) {
+	w.clients.forget(clusterID)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	share := w.shares[account]
+	delete(w.shares, clusterShare(clusterID))
+}
+
+// clusterShare returns the key of a cluster's share, which is none of an account.
+func clusterShare(clusterID string) string { return "cluster/" + clusterID }
+
+// acquire waits until a cluster has room for a review, and then until its account has: what waits for its cluster
+// takes nothing from the others. It reports whether it may go on.
+func (w *Webhook) acquire(ctx context.Context, c record.Cluster, size int64) (release func(), ok bool) {
+	cluster, account := w.shareOf(clusterShare(c.ID), maxCluster), w.shareOf(c.Account, maxAccount)
+	if cluster.Acquire(ctx, size) != nil {
+		return nil, false
+	}
+	if account.Acquire(ctx, size) != nil {
+		cluster.Release(size)
+		return nil, false
+	}
+	return func() {
+		account.Release(size)
+		cluster.Release(size)
+	}, true
+}
+
+// shareOf returns the share with a key, which is made with a size.
+func (w *Webhook) shareOf(key string, size int64) *semaphore.Weighted {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	share := w.shares[key]
 	if share == nil {
-		share = semaphore.NewWeighted(maxAccount)
-		w.shares[account] = share
+		share = semaphore.NewWeighted(size)
+		w.shares[key] = share
 	}
 	return share
 }
@@ -137,11 +165,11 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 	if size < 0 || size > maxReview {
 		size = maxReview
 	}
-	share := w.shareOf(c.Account)
-	if size = max(size, minReview); share.Acquire(r.Context(), size) != nil {
+	release, ok := w.acquire(r.Context(), c, max(size, minReview))
+	if !ok {
 		return
 	}
-	defer share.Release(size)
+	defer release()
 	var review admissionv1beta1.AdmissionReview
 	err := json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
 	if err != nil || review.Request == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -13,8 +14,10 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/record"
@@ -111,6 +114,85 @@ func TestPodsWithAssociations(t *testing.T) {
 			if patch := string(review.Response.Patch); !strings.Contains(patch, want) {
 				t.Errorf("%s: the patch lacks %s: %s", family, want, patch)
 			}
+		}
+	}
+}
+
+// TestClustersHaveAShareEach checks that the reviews of one cluster leave room for those of another of the account.
+func TestClustersHaveAShareEach(t *testing.T) {
+	t.Parallel()
+	w := New(Options{Log: slog.New(slog.DiscardHandler)})
+	one, other := record.Cluster{ID: "1", Account: "a"}, record.Cluster{ID: "2", Account: "a"}
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan bool)
+	var releases []func()
+	acquire := func(c record.Cluster) {
+		release, ok := w.acquire(ctx, c, maxReview)
+		if !ok {
+			t.Fatalf("a review of cluster %s waited in vain", c.ID)
+		}
+		releases = append(releases, release)
+	}
+	for range maxCluster / maxReview {
+		acquire(one)
+	}
+	go func() {
+		_, ok := w.acquire(ctx, one, minReview)
+		waited <- ok
+	}()
+	for range maxCluster / maxReview {
+		acquire(other)
+	}
+	cancel()
+	if <-waited {
+		t.Error("a cluster has more than its share")
+	}
+	for _, release := range releases {
+		release()
+	}
+	if !w.shareOf("a", 0).TryAcquire(maxAccount) {
+		t.Error("the account has not got back its share")
+	}
+	w.Forget("1")
+	w.Forget("2")
+	if len(w.shares) != 1 {
+		t.Errorf("shares of clusters that are gone: %v", w.shares)
+	}
+}
+
+// TestReviewedPodsAreValid checks that what an API server says of a pod is one.
+func TestReviewedPodsAreValid(t *testing.T) {
+	t.Parallel()
+	const uid = "0a5f2f6e-5a3b-4ae2-9a0e-2f8a4c8f1d11"
+	for name, test := range map[string]struct {
+		user, pod, uid string
+		want           bool
+	}{
+		"a pod":             {"system:serviceaccount:n:a", "p-1.x", uid, true},
+		"another letter":    {"system:serviceaccount:n:a", "p/1", uid, false},
+		"a long name":       {"system:serviceaccount:n:a", strings.Repeat("p", 254), uid, false},
+		"a UID that is not": {"system:serviceaccount:n:a", "p", "7", false},
+		"no pod":            {"system:serviceaccount:n:a", "", "", false},
+		"no namespace":      {"system:serviceaccount:N_:a", "p", uid, false},
+		"a user":            {"admin", "p", uid, false},
+	} {
+		server := httptest.NewTLSServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
+			answer.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(answer).Encode(authenticationv1.TokenReview{
+				TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"},
+				Status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
+					Username: test.user, Extra: map[string]authenticationv1.ExtraValue{
+						serviceaccount.PodNameKey: {test.pod}, serviceaccount.PodUIDKey: {test.uid}}}}})
+		}))
+		w := New(Options{Log: slog.New(slog.DiscardHandler),
+			Config: func(context.Context, record.Cluster) (*rest.Config, error) {
+				return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil
+			}})
+		pod, err := w.ReviewToken(t.Context(), record.Cluster{ID: "C"}, "t")
+		server.Close()
+		var invalid *InvalidTokenError
+		if test.want && (err != nil || pod.Name != test.pod) || !test.want && !errors.As(err, &invalid) {
+			t.Errorf("%s: got %+v, %v", name, pod, err)
 		}
 	}
 }
