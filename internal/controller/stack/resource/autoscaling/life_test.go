@@ -26,6 +26,7 @@ const small = `"MinSize": "0", "MaxSize": "3", "VPCZoneIdentifier": ["$subnet"],
 var lives = []struct {
 	kind, properties, update string
 	id                       string
+	claimed                  bool // its name is claimed
 	attributes               map[string]string
 }{
 	{
@@ -70,6 +71,7 @@ var lives = []struct {
 	},
 	{
 		kind:       "AWS::AutoScaling::WarmPool",
+		claimed:    true,
 		id:         "lake-Group-1A2B3C",
 		properties: `{"AutoScalingGroupName": "$group", "MinSize": 1, "PoolState": "Stopped"}`,
 		update: `{"AutoScalingGroupName": "$group", "MinSize": 0, "PoolState": "Stopped",
@@ -101,7 +103,13 @@ func TestResourcesLiveAndDie(t *testing.T) {
 
 			lost := w.request("Lost", l.properties)
 			w.drive("create", lost, handler.Create)
-			lost.PhysicalID, lost.Retried = "", true
+			forget := func(r *resource.Request) {
+				r.PhysicalID, r.Progress, r.Retried = "", nil, true
+				if l.claimed {
+					r.PhysicalID, r.Progress = r.Text("AutoScalingGroupName"), map[string]string{"claimed": "true"}
+				}
+			}
+			forget(lost)
 			w.drive("delete", lost, handler.Delete)
 			settled("a lost resource is deleted")
 
@@ -116,7 +124,7 @@ func TestResourcesLiveAndDie(t *testing.T) {
 				}
 			}
 			again := w.request("Thing", l.properties)
-			again.Retried = true
+			forget(again)
 			if repeated := w.drive("create", again, handler.Create); repeated.PhysicalID != result.PhysicalID {
 				t.Errorf("a repeated creation gives %s, want %s", repeated.PhysicalID, result.PhysicalID)
 			}
@@ -218,6 +226,37 @@ func TestAGroupOfSomebodyElseIsNotTakenOver(t *testing.T) {
 		if _, err := autoscaling.Types[group].Create(t.Context(), r); resource.Classify(err) != resource.AlreadyExists {
 			t.Errorf("retried %t: got %v", retried, err)
 		}
+	}
+}
+
+func TestAWarmPoolOfSomebodyElseIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	w, pool := newFixture(t), autoscaling.Types["AWS::AutoScaling::WarmPool"]
+	w.names["group"] = w.drive("create", w.request("Group", `{`+small+`}`), autoscaling.Types[group].Create).PhysicalID
+	const ours = `{"AutoScalingGroupName": "$group", "MinSize": 1}`
+	later := w.request("Ours", ours)
+	claim, err := pool.Create(t.Context(), later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := w.request("Theirs", `{"AutoScalingGroupName": "$group", "MinSize": 2}`)
+	w.drive("create", theirs, pool.Create)
+	for _, retried := range []bool{false, true} {
+		r := w.request("Ours", ours)
+		r.Retried = retried
+		if _, err := pool.Create(t.Context(), r); resource.Classify(err) != resource.AlreadyExists {
+			t.Errorf("retried %t: got %v", retried, err)
+		}
+		if _, err := pool.Delete(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+	}
+	later.PhysicalID, later.Progress, later.Retried = claim.PhysicalID, claim.Progress, true
+	if result, err := pool.Create(t.Context(), later); !errors.Is(err, resource.ErrNothingMade) || result.PhysicalID != "" {
+		t.Errorf("theirs after the claim: got %+v, %v", result, err)
+	}
+	if _, _, err := pool.Read(t.Context(), theirs); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,6 +2,8 @@ package autoscaling
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
@@ -23,7 +25,7 @@ func describePool(ctx context.Context, c *autoscaling.Client, group string) (*ty
 
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-autoscaling-warmpool.html
 var warmPool = resource.Type{
-	Handler: resource.Handle(resource.Table[*autoscaling.Client, types.WarmPoolConfiguration]{
+	Handler: resource.Claim(resource.Table[*autoscaling.Client, types.WarmPoolConfiguration]{
 		Client: client,
 		Create: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (string, error) {
 			group := r.Text("AutoScalingGroupName")
@@ -33,12 +35,24 @@ var warmPool = resource.Type{
 			} else if !resource.IsNotFound(err) {
 				return "", err
 			}
-			return group, putPool(ctx, c, r, r.Properties)
+			if err := putPool(ctx, c, r, r.Properties); err != nil {
+				return "", err
+			}
+			return group, nil
 		},
 		Find: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (string, error) {
 			group := r.Text("AutoScalingGroupName")
-			_, err := describePool(ctx, c, group)
-			return group, err
+			pool, err := describePool(ctx, c, group)
+			if err != nil {
+				return "", err
+			}
+			made := *r
+			made.Previous = resource.Encode(pool, nil)
+			made.Previous["AutoScalingGroupName"] = group
+			if made.Changed(slices.Collect(maps.Keys(r.Properties))...) {
+				return "", resource.ErrNotFound // somebody else's
+			}
+			return group, nil
 		},
 		Describe: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (*types.WarmPoolConfiguration,
 			error) {
@@ -55,9 +69,7 @@ var warmPool = resource.Type{
 			Run: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) error {
 				properties := map[string]any{"MinSize": "0", "MaxGroupPreparedCapacity": "-1", "PoolState": "Stopped",
 					"InstanceReusePolicy": map[string]any{"ReuseOnScaleIn": false}}
-				for name, value := range r.Properties {
-					properties[name] = value
-				}
+				maps.Copy(properties, r.Properties)
 				return putPool(ctx, c, r, properties)
 			}}},
 		Delete: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) error {
@@ -76,7 +88,7 @@ var warmPool = resource.Type{
 			properties["AutoScalingGroupName"] = r.PhysicalID
 			return properties, nil
 		},
-	}),
+	}, func(r *resource.Request) (string, bool) { return r.Text("AutoScalingGroupName"), false }),
 }
 
 func putPool(ctx context.Context, c *autoscaling.Client, r *resource.Request, properties map[string]any) error {
