@@ -172,7 +172,8 @@ func (c *certificates) find(name string) *tls.Certificate {
 func (c *certificates) issue(name string) (*tls.Certificate, error) {
 	leaf := pki.Leaf{CommonName: name, DNSNames: []string{name}, Server: true}
 	if name == "" {
-		leaf = pki.Leaf{CommonName: "coracle", DNSNames: c.hosts, IPs: c.ips, Server: true}
+		// Not the authority's name: OpenSSL would take it for a certificate that signs itself.
+		leaf = pki.Leaf{CommonName: hostName, DNSNames: c.hosts, IPs: c.ips, Server: true}
 	}
 	pair, err := c.authority.Issue(leaf)
 	if err != nil {
@@ -198,6 +199,9 @@ func isName(name string) bool {
 	return len(validation.IsDNS1123Subdomain(name)) == 0 && !slices.ContainsFunc(strings.Split(name, "."),
 		func(label string) bool { return len(label) > validation.DNS1123LabelMaxLength })
 }
+
+// hostName is the common name of the certificate of the host's names.
+const hostName = "coracle endpoint"
 
 // awsDomains are the domains of AWS's names.
 var awsDomains = []string{"amazonaws.com", "amazonaws.com.cn", "api.aws", "on.aws"}

@@ -134,6 +134,25 @@ func TestHTTP2IsServedFromTheStart(t *testing.T) {
 	}
 }
 
+// OpenSSL takes a certificate with the name of its issuer for one that signs itself.
+func TestCertificatesAreNotNamedAsTheirIssuer(t *testing.T) {
+	t.Parallel()
+	authority, err := pki.OpenAuthority(t.TempDir(), "ca", "coracle") // as Serve does
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCertificates(authority, "127.0.0.1:4566")
+	for _, name := range []string{"", "localhost", "sts.amazonaws.com"} {
+		cert, err := c.getCertificate(&tls.ClientHelloInfo{ServerName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cert.Leaf.Subject.String() == cert.Leaf.Issuer.String() || len(cert.Leaf.AuthorityKeyId) == 0 {
+			t.Errorf("%q is of %s, by %s", name, cert.Leaf.Subject, cert.Leaf.Issuer)
+		}
+	}
+}
+
 func TestCertificatesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.OpenAuthority(t.TempDir(), "ca", "test")
@@ -156,7 +175,7 @@ func TestCertificatesDoNotPileUp(t *testing.T) {
 		strings.Repeat("a", 60_000) + ".amazonaws.com",
 	} {
 		cert, err := c.getCertificate(&tls.ClientHelloInfo{ServerName: name})
-		if err != nil || cert.Leaf.Subject.CommonName != "coracle" {
+		if err != nil || cert.Leaf.Subject.CommonName != hostName {
 			t.Errorf("%.20s… gets a certificate of its own, %v", name, err)
 		}
 	}

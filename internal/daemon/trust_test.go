@@ -64,7 +64,7 @@ func TestTheSystemTrustsADaemonForItsNames(t *testing.T) {
 	}
 	// What the endpoint shows to those who call it by no name of AWS.
 	host := newCertificates(authority, settings.Listen, settings.AdvertiseAddress)
-	if !trusted(pki.Leaf{CommonName: "coracle", DNSNames: host.hosts, IPs: host.ips, Server: true}) {
+	if !trusted(pki.Leaf{CommonName: hostName, DNSNames: host.hosts, IPs: host.ips, Server: true}) {
 		t.Error("the host's own certificate is not trusted")
 	}
 }
