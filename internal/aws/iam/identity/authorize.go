@@ -89,7 +89,7 @@ func withResource(policies policy.Policies, t wire.Target) (*policy.Policies, er
 func (p *principal) request(t wire.Target, global policy.Context, budget *policy.Budget) *policy.Request {
 	return &policy.Request{
 		Action: t.Action, Resource: t.Resource, Principal: p.Principal,
-		Keys: policy.Layers{p.keys, global, policy.Context(t.Conditions)}, Budget: budget,
+		Keys: policy.Layers{p.keys, global, policy.Context(t.Conditions)}, Unread: t.Unread, Budget: budget,
 	}
 }
 

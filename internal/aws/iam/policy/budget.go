@@ -32,6 +32,13 @@ func (e *TooLongError) Error() string {
 	)
 }
 
+// UnreadError reports that a Deny depends on a condition key whose value is not known. See [Request.Unread].
+type UnreadError struct{ Key string }
+
+func (e *UnreadError) Error() string {
+	return fmt.Sprintf("a statement denies it by the condition key %s, whose value is not known here", e.Key)
+}
+
 // Budget bounds the work of the evaluations that share it, by a context and by steps. A step is about a byte that is
 // compared. It is not safe for concurrent use.
 type Budget struct {

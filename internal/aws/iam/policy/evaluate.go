@@ -8,6 +8,9 @@ type Request struct {
 	Resource  string // ARN, or "*" for an action without one
 	Principal Principal
 	Keys      Keys // the condition keys of the request and of the principal
+	// Unread reports whether the request may have a condition key that Keys lacks (nil: it has none). No statement that
+	// allows is met by such a key, and one that denies leaves nothing decided.
+	Unread func(key string) bool
 	// Budget bounds the work of the evaluation; nil for no bound.
 	Budget *Budget
 }
@@ -234,12 +237,30 @@ func (a *ask) matches(s *Statement) grant {
 	if s.resources != nil && (!a.evaluation.canCompare("", a.Resource) || a.matchesResource(s) == s.notRes) {
 		return noGrant
 	}
+	unread := ""
 	for i := range s.conditions {
-		if !s.conditions[i].isSatisfied(&a.evaluation) {
+		if key := s.conditions[i].key; a.isUnread(key) {
+			unread = key
+		} else if !s.conditions[i].isSatisfied(&a.evaluation) {
 			return noGrant
 		}
 	}
-	return closeness
+	if unread == "" {
+		return closeness
+	}
+	if s.Effect == Deny && a.evaluation.err == nil {
+		a.evaluation.err = &UnreadError{unread}
+	}
+	return noGrant
+}
+
+// isUnread reports whether the value of a condition key is not known.
+func (a *ask) isUnread(key string) bool {
+	if a.Unread == nil || !a.Unread(key) {
+		return false
+	}
+	_, known := a.evaluation.lookupKey(key)
+	return !known
 }
 
 func (a *ask) matchesResource(s *Statement) bool {

@@ -545,3 +545,43 @@ func TestGrantsOfResources(t *testing.T) {
 }
 
 const statementOfEKS = `{"Effect": "Allow", "Action": "eks:*", "Resource": "*"}`
+
+// A key whose value is not known allows nothing, and where it could deny, it does.
+func TestUnreadKeys(t *testing.T) {
+	t.Parallel()
+	const allow = `{"Effect":"Allow","Action":"s3:*","Resource":"*"}`
+	statement := func(effect, action, condition string) string {
+		return fmt.Sprintf(`{"Effect":%q,"Action":%q,"Resource":"*","Condition":%s}`, effect, action, condition)
+	}
+	for name, test := range map[string]struct {
+		statements string
+		want       Verdict
+		says       string
+	}{
+		"no conditions": {allow, Allowed, ""},
+		"it is known": {allow + "," + statement("Deny", "*", `{"StringEquals":{"s3:prefix":"x"}}`),
+			Allowed, ""},
+		"it allows": {statement("Allow", "*", `{"StringEqualsIfExists":{"s3:tag":"x"}}`),
+			ImplicitDeny, "no identity-based policy"},
+		"it is absent": {statement("Allow", "*", `{"Null":{"s3:tag":"true"}}`),
+			ImplicitDeny, "no identity-based policy"},
+		"it denies": {allow + "," + statement("Deny", "*", `{"StringEquals":{"S3:tag":"x"}}`),
+			ImplicitDeny, "condition key S3:tag"},
+		"another condition is not met": {allow + "," + statement("Deny", "*",
+			`{"StringEquals":{"s3:tag":"x","s3:prefix":"x"}}`), Allowed, ""},
+		"another action": {allow + "," + statement("Deny", "s3:Put*", `{"StringEquals":{"s3:tag":"x"}}`),
+			Allowed, ""},
+	} {
+		document, err := Compile(Identity, `{"Version":"2012-10-17","Statement":[`+test.statements+`]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Evaluate(&Request{Action: "s3:GetObject", Resource: "arn:aws:s3:::b/k", Principal: alice,
+			Keys:   Context{"s3:prefix": {"a"}},
+			Unread: func(key string) bool { return strings.HasPrefix(strings.ToLower(key), "s3:") }},
+			&Policies{Identity: []Source{{Document: document}}})
+		if d.Verdict != test.want || !strings.Contains(d.Reason(), test.says) {
+			t.Errorf("%s: %s %s", name, d.Verdict, d.Reason())
+		}
+	}
+}
