@@ -88,6 +88,14 @@ func Parse(r *http.Request) (*Signature, error) {
 	return s, s.parseQuery()
 }
 
+// IsVersion2 reports whether a request is signed by version 2, as botocore still presigns URLs of Amazon S3 at
+// endpoints that are not Amazon's.
+func IsVersion2(r *http.Request) bool {
+	query := r.URL.Query()
+	return strings.HasPrefix(r.Header.Get("Authorization"), "AWS ") ||
+		query.Has("AWSAccessKeyId") && query.Has("Signature") && !query.Has("SignatureVersion") // that of other services
+}
+
 // ParseURL reads the signature of a presigned GET that travels detached from a request. The header set holds what the
 // holder of the URL says was signed beside it, for example x-k8s-aws-id; Host comes from the URL.
 func ParseURL(u *url.URL, header http.Header) (*Signature, error) {

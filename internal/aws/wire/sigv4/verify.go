@@ -18,14 +18,23 @@ const wrongSignature = "The request signature we calculated does not match the s
 // Verify reports whether the request with this body was signed with the secret key, and whether it is in time.
 // The body is nil for a detached URL. The comparison takes the same time whatever the difference.
 func (s *Signature) Verify(body []byte, secret string, now time.Time) error {
-	if secret == "" { // anybody could have signed with it
-		return mismatch(wrongSignature)
-	}
 	if err := s.CheckTime(now); err != nil {
 		return err
 	}
 	payloadHash, err := s.payloadHash(body)
 	if err != nil {
+		return err
+	}
+	return s.verify(payloadHash, secret, now)
+}
+
+// verify reports whether a request whose payload has that hash was signed with the secret key, and whether it is in
+// time.
+func (s *Signature) verify(payloadHash, secret string, now time.Time) error {
+	if secret == "" { // anybody could have signed with it
+		return mismatch(wrongSignature)
+	}
+	if err := s.CheckTime(now); err != nil {
 		return err
 	}
 	canonical := sha256.Sum256(s.canonicalRequest(payloadHash))
