@@ -51,7 +51,7 @@ func answerQuestion(r *Resolver, names map[string][]netip.Addr, q dns.Question) 
 			}
 			return addresses(q, nameTTL, a)
 		}
-	case isAPIName(name):
+	case isAPIName(name), r.ForwardsS3 && isS3Name(name):
 		return addresses(q, nameTTL, r.API)
 	case isInDomain(name, "eks.amazonaws.com") && strings.Contains(name, ".gr7."):
 		return missing(name) // the endpoint of a cluster that is no more

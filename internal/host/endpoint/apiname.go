@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/s3name"
 )
 
 var regionLabel = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`)
@@ -65,6 +67,12 @@ func isAPIName(name string) bool {
 		return slices.Contains(labelsBeforeService[service], head)
 	}
 	return false
+}
+
+// isS3Name reports whether a name is that of an endpoint of S3, or of a bucket at one.
+func isS3Name(name string) bool {
+	_, ok := s3name.ParseHost(name)
+	return ok
 }
 
 func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }

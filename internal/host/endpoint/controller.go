@@ -53,6 +53,8 @@ type Options struct {
 	PublicRange netip.Prefix
 	// API is the address of the AWS APIs in every VPC.
 	API netip.Addr
+	// ForwardsS3 is set where requests for Amazon S3 are forwarded: its names then lead to the AWS APIs.
+	ForwardsS3 bool
 	// Webhooks are the addresses at which API servers find the daemon's own, on this host: "127.0.0.1:20001".
 	Webhooks []string
 

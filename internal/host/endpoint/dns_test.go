@@ -46,6 +46,8 @@ func testResolver(namespace string) Resolver {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	r := testResolver("")
+	forwarding := r
+	forwarding.ForwardsS3 = true
 	east := r
 	east.Region, east.Records = "us-east-1", nil
 	const none, elsewhere = "NXDOMAIN", "elsewhere"
@@ -92,6 +94,9 @@ func TestAnswers(t *testing.T) {
 		{east, "111122223333.dkr.ecr.eu-west-1.amazonaws.com.", "A", "198.18.8.3"},
 		{r, "example.com.", "A", elsewhere},
 		{r, "bucket.s3.eu-west-1.amazonaws.com.", "A", elsewhere},
+		{forwarding, "s3.eu-west-1.amazonaws.com.", "A", "198.18.8.3"},
+		{forwarding, "bucket.s3.eu-west-1.amazonaws.com.", "A", "198.18.8.3"},
+		{forwarding, "1.s3-control.eu-west-1.amazonaws.com.", "A", elsewhere},
 	} {
 		m := answerQuestion(&c.r, testNames, dns.Question{Name: c.name, Qtype: dns.StringToType[c.kind],
 			Qclass: dns.ClassINET})

@@ -81,6 +81,8 @@ type Resolver struct {
 	CIDRs []netip.Prefix
 	// API is the address of AWS's APIs.
 	API netip.Addr
+	// ForwardsS3 is set where the names of Amazon S3 lead to API, those of all buckets with them.
+	ForwardsS3 bool `json:",omitempty"`
 	// Public are the private addresses in this VPC by their public ones, for the public DNS names.
 	Public map[netip.Addr]netip.Addr `json:",omitempty"`
 	// Records are addresses by name, in lower case and without the dot at the end: private endpoints of clusters,

@@ -207,10 +207,11 @@ func (t tables) resolvers(
 			continue
 		}
 		r := Resolver{
-			Namespace: c.o.Namespace(network.VPCNamespace(vpc.ID)),
-			Region:    vpc.Region,
-			API:       c.o.API,
-			Records:   map[string][]netip.Addr{},
+			Namespace:  c.o.Namespace(network.VPCNamespace(vpc.ID)),
+			Region:     vpc.Region,
+			API:        c.o.API,
+			ForwardsS3: c.o.ForwardsS3,
+			Records:    map[string][]netip.Addr{},
 		}
 		for _, a := range vpc.CIDRs {
 			p, err := netip.ParsePrefix(a.CIDR)
