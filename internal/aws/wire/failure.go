@@ -55,7 +55,11 @@ func (m *Mux) classify(service *Service, r *request, caller Caller, err error) *
 	var throttled *throttledError
 	switch {
 	case errors.As(err, &throttled):
-		return &failure{code: service.throttlingCode(), message: throttled.message, status: http.StatusBadRequest}
+		f := &failure{code: service.throttlingCode(), message: throttled.message, status: http.StatusBadRequest}
+		if service.Protocol == RestXML {
+			f.status = http.StatusServiceUnavailable
+		}
+		return f
 	case errors.As(err, &full):
 		return service.quotaExceeded(full)
 	case errors.As(err, &denied):
@@ -116,8 +120,10 @@ func (s *Service) exception(api smithy.APIError) *failure {
 
 // statusOf is the HTTP status of a code that a handler gave without one.
 func (s *Service) statusOf(code string) int {
-	if status := model.Load(s.Name).Status(code); status != 0 {
-		return status
+	if s.isServed() {
+		if status := model.Load(s.Name).Status(code); status != 0 {
+			return status
+		}
 	}
 	switch code {
 	case "AccessDenied", "UnauthorizedOperation":
@@ -154,6 +160,8 @@ func (s *Service) throttlingCode() string {
 		return "RequestLimitExceeded"
 	case s.isJSONProtocol():
 		return "ThrottlingException"
+	case s.Protocol == RestXML:
+		return "SlowDown"
 	default:
 		return "Throttling"
 	}
@@ -203,6 +211,9 @@ func (s *Service) unknownKey() *failure {
 	case s.isJSONProtocol():
 		return &failure{code: "UnrecognizedClientException",
 			message: "The security token included in the request is invalid.", status: s.forbidden()}
+	case s.Protocol == RestXML:
+		return &failure{code: "InvalidAccessKeyId", status: http.StatusForbidden,
+			message: "The AWS Access Key Id you provided does not exist in our records."}
 	}
 	return &failure{code: "InvalidClientTokenId", message: "The security token included in the request is invalid.",
 		status: http.StatusForbidden}
@@ -215,6 +226,8 @@ func (s *Service) expiredToken() *failure {
 	case s.isJSONProtocol():
 		return &failure{code: "ExpiredTokenException", message: "The security token included in the request is expired",
 			status: s.forbidden()}
+	case s.Protocol == RestXML:
+		return &failure{code: "ExpiredToken", message: "The provided token has expired.", status: http.StatusBadRequest}
 	}
 	return &failure{code: "ExpiredToken", message: "The security token included in the request is expired",
 		status: http.StatusForbidden}

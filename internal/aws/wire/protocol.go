@@ -28,6 +28,8 @@ func (s *Service) protocol() protocol {
 		return awsJSON{}
 	case EC2Query:
 		return query{ec2: true}
+	case RestXML:
+		return restXML{}
 	default:
 		return query{}
 	}

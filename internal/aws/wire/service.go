@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 // Protocol is an AWS wire protocol.
 // https://smithy.io/2.0/aws/protocols/index.html
 type Protocol string
@@ -11,6 +13,8 @@ const (
 	AWSJSON11 Protocol = "awsJson1.1"
 	AWSQuery  Protocol = "awsQuery"
 	EC2Query  Protocol = "ec2Query"
+	// RestXML is for services whose requests are forwarded alone, see [Mux.Forward].
+	RestXML Protocol = "restXml"
 )
 
 // Service describes an AWS service to the [Mux].
@@ -128,3 +132,6 @@ func Services() []*Service {
 func (s *Service) isJSONProtocol() bool {
 	return s.Protocol == RestJSON1 || s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11
 }
+
+// isServed reports whether wire knows the operations of the service. Requests for others are forwarded.
+func (s *Service) isServed() bool { return slices.Contains(Services(), s) }
