@@ -63,7 +63,9 @@ type Manifest struct {
 
 // includedFiles are the files of a data directory that etcd does not hold. Those of clusters are made
 // again from the store.
-var includedFiles = []string{"format.json", "settings.json", "credentials", "pki", "etcd/pki", "etcd/settings.json"}
+var includedFiles = []string{
+	"format.json", "settings.json", "credentials", "forward-credentials", "pki", "etcd/pki", "etcd/settings.json",
+}
 
 // Sources are the stores of a running daemon, each of which gives a consistent copy of itself.
 type Sources struct {

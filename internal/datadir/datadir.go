@@ -6,6 +6,8 @@
 //	format.json     which version of coracle has written the directory last, and which format
 //	process.key     signs the marks of the daemon's processes; without it they are started again
 //	credentials     root access keys, one section for each account, as in ~/.aws/credentials
+//	forward-credentials
+//	                those of endpoints to which requests are forwarded; the operator writes it
 //	coracle.sock    where the daemon takes commands of this program
 //	serve.log       what a daemon that "coracle up" started has to say
 //	pki/            the daemon's certificate authority and certificates
@@ -148,6 +150,9 @@ func (d Dir) SettingsFile() string { return d.Join("settings.json") }
 
 // CredentialsFile returns the path of the access keys of root users.
 func (d Dir) CredentialsFile() string { return d.Join("credentials") }
+
+// ForwardCredentialsFile returns the path of the credentials of endpoints to which requests are forwarded.
+func (d Dir) ForwardCredentialsFile() string { return d.Join("forward-credentials") }
 
 // ProcessKeyFile returns the path of the key that marks the processes of the daemon.
 func (d Dir) ProcessKeyFile() string { return d.Join("process.key") }

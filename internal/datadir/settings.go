@@ -36,6 +36,9 @@ type Settings struct {
 	// EgressCIDRs are the blocks beside the public internet that the daemon connects to for users,
 	// "10.0.0.0/8,127.0.0.1/32".
 	EgressCIDRs string `json:"egressCidrs,omitempty"`
+	// Forward are the services whose requests are forwarded, each with the URL of its endpoint:
+	// "s3=http://127.0.0.1:9000,dynamodb=http://127.0.0.1:8000".
+	Forward string `json:"forward,omitempty"`
 }
 
 // ReadSettings returns the stored settings, or fs.ErrNotExist when no daemon has started here yet.
