@@ -21,6 +21,7 @@ type serveFlags struct {
 	bundles, logLevel, logFormat, metricsAddress                                     string
 	etcdEndpoints                                                                    []string
 	etcdCACert, etcdCert, etcdKey, etcdClientCAKey                                   string
+	forward                                                                          []string
 	names                                                                            []string
 }
 
@@ -44,6 +45,10 @@ func (f *serveFlags) addFlags(flags *pflag.FlagSet) {
 		"`blocks` beside the public internet, such as 10.0.0.0/8,127.0.0.1/32, in which the daemon may ask identity "+
 			"providers, "+
 			"registries and webhooks that its users name (default none, or those of the last start)")
+	f.names = append(f.names, "forward")
+	flags.StringSliceVar(&f.forward, "forward", nil,
+		"`SERVICE=URL` of an endpoint for a service that is not served, such as s3=http://127.0.0.1:9000; may be given "+
+			"several times (default none, or those of the last start) [CORACLE_FORWARD]")
 	text(&f.userNamespaces, "machine-user-namespaces",
 		"whether root in a machine is an unprivileged user of this host: `auto|off`, auto where the kernel allows it "+
 			"(default "+daemon.DefaultUserNamespaces+
@@ -114,8 +119,8 @@ func (f *serveFlags) givenArgs(flags *pflag.FlagSet) []string {
 	for _, name := range f.names {
 		if flag := flags.Lookup(name); flag.Changed {
 			value := flag.Value.String()
-			if name == "etcd-endpoints" {
-				value = strings.Join(f.etcdEndpoints, ",")
+			if list, ok := flag.Value.(pflag.SliceValue); ok {
+				value = strings.Join(list.GetSlice(), ",")
 			}
 			args = append(args, "--"+name+"="+value)
 		}
@@ -155,8 +160,8 @@ func serveCommand() *cobra.Command {
 			return daemon.Serve(cmd.Context(), daemon.Config{
 				Dir: dir, Listen: f.listen, AdvertiseAddress: f.advertiseAddress, Region: f.region,
 				Account: f.account, Machines: f.machines,
-				UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Bundles: f.bundles,
-				MetricsAddress: f.metricsAddress,
+				UserNamespaces: f.userNamespaces, EgressCIDRs: f.egressCIDRs, Forward: strings.Join(f.forward, ","),
+				Bundles: f.bundles, MetricsAddress: f.metricsAddress,
 				Etcd: etcd.External{Endpoints: f.etcdEndpoints, CACert: f.etcdCACert, Cert: f.etcdCert, Key: f.etcdKey,
 					ClientCAKey: f.etcdClientCAKey},
 			}, log)

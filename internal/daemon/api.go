@@ -27,6 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/forward"
 	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -42,6 +43,8 @@ type apiLayer struct {
 	access   ecrservice.Access // to the registry of images
 	stacks   *cloudformationservice.Service
 	types    stack.TypeTable // of the resources of stacks
+	// forwarder serves the services that the operator has endpoints for.
+	forwarder *forward.Forwarder
 
 	mu sync.Mutex // held while an account is made
 }
@@ -77,6 +80,9 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	f.stacks = cloudformationservice.New(cloudformationservice.Options{Store: d.store, Identity: who, Types: f.types,
 		Config: f.stackConfig})
 	f.stacks.Register(f.mux)
+	if f.forwarder, err = d.openForwarder(f.mux); err != nil {
+		return nil, err
+	}
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }

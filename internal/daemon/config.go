@@ -32,7 +32,7 @@ const (
 
 // Values of flags.
 const (
-	none = "none" // clears --egress-cidrs or --advertise-address of an earlier start
+	none = "none" // clears --egress-cidrs, --advertise-address or --forward of an earlier start
 	// Auto is the --advertise-address of a daemon that tells each client the address which the client used.
 	Auto = "auto"
 )
@@ -57,6 +57,9 @@ type Config struct {
 	// EgressCIDRs are blocks beside the public internet that the daemon may connect to for users: CIDR blocks,
 	// separated by commas; "none" forgets those of an earlier start.
 	EgressCIDRs string
+	// Forward are services whose requests are forwarded, each with the URL of its endpoint, separated by commas:
+	// "s3=http://127.0.0.1:9000". "none" forgets those of an earlier start.
+	Forward string
 	// UserNamespaces is one of the variable of that name.
 	UserNamespaces string
 	// Bundles is the only directory of Kubernetes bundles, if not empty.
@@ -114,6 +117,13 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	}
 	if _, err := outbound.ParsePrefixes(s.EgressCIDRs); err != nil {
 		return s, fmt.Errorf("--egress-cidrs: %w", err)
+	}
+	choose(&s.Forward, c.Forward, "")
+	if s.Forward == none {
+		s.Forward = ""
+	}
+	if err := checkForwards(c.Dir, s); err != nil {
+		return s, fmt.Errorf("--forward %w", err)
 	}
 	choose(&s.UserNamespaces, c.UserNamespaces, DefaultUserNamespaces)
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {

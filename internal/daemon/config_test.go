@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/forward"
 )
 
 func TestWhatIsChosenHolds(t *testing.T) {
@@ -82,5 +85,63 @@ func TestEndpointURL(t *testing.T) {
 		if got := EndpointURL(listen); got != want {
 			t.Errorf("%s is reached at %s, want %s", listen, got, want)
 		}
+	}
+}
+
+func TestForward(t *testing.T) {
+	t.Parallel()
+	dir := datadir.Dir(t.TempDir())
+	choose := func(forward string) (datadir.Settings, error) {
+		s, err := Config{Dir: dir, Listen: "0.0.0.0:4566", Forward: forward}.settings(t.Context())
+		if err == nil {
+			err = dir.WriteSettings(s)
+		}
+		return s, err
+	}
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(dir.ForwardCredentialsFile(), []byte(text), mode),
+			os.Chmod(dir.ForwardCredentialsFile(), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const s3, keys = "s3=http://127.0.0.1:9000", "\naws_access_key_id = a\naws_secret_access_key = b\n"
+	refused := func(forward, want string) {
+		t.Helper()
+		if _, err := choose(forward); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--forward %s: %v, want %q", forward, err, want)
+		}
+	}
+	refused(s3, "[s3] of "+dir.ForwardCredentialsFile())
+	write("[s3]"+keys, 0o644)
+	refused(s3, "chmod 600")
+	write("[s3]\naws_access_key_id = a\n", 0o600)
+	refused(s3, "aws_secret_access_key")
+	write("[s3]\nendpoint = x\n", 0o600)
+	refused(s3, `unknown name "endpoint"`)
+	write("[dynamodb]"+keys, 0o600)
+	refused(s3, "[s3]")
+	write("[default]"+keys+"[s3.444455556666]\nregion = eu-west-1"+keys, 0o600)
+	for _, own := range []string{"s3=http://127.0.0.1:4566", "s3=http://localhost:4566", "s3=http://[::1]:4566"} {
+		refused(own, "that is this daemon")
+	}
+	for _, test := range []struct{ forward, want string }{
+		{s3, s3}, {"", s3}, {s3 + ",dynamodb=http://127.0.0.1:8000", s3 + ",dynamodb=http://127.0.0.1:8000"}, {none, ""},
+	} {
+		if s, err := choose(test.forward); err != nil || s.Forward != test.want {
+			t.Errorf("--forward %q: %q, %v", test.forward, s.Forward, err)
+		}
+	}
+	d := &daemon{dir: dir, settings: datadir.Settings{Account: DefaultAccount}}
+	if c, region, err := d.forwardCredentials("s3", DefaultAccount); err != nil || c.AccessKeyID != "a" || region != "" {
+		t.Errorf("the first account has %v in %q, %v", c, region, err)
+	}
+	if c, region, err := d.forwardCredentials("s3", "444455556666"); err != nil || c.SecretAccessKey != "b" ||
+		region != "eu-west-1" {
+		t.Errorf("another account has %v in %q, %v", c, region, err)
+	}
+	var none *forward.NoCredentialsError
+	if _, _, err := d.forwardCredentials("dynamodb", "444455556666"); !errors.As(err, &none) {
+		t.Errorf("an account that has none gets %v", err)
 	}
 }

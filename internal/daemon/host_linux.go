@@ -67,7 +67,7 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 		return err
 	}
 	options.Namespace, options.PublicRange, options.API = vpcs.Namespace, public, network.APIAddress(public)
-	options.Webhooks = []string{d.webhookAddress()}
+	options.Webhooks, options.ForwardsS3 = []string{d.webhookAddress()}, forwards(d.settings, "s3")
 	if h.endpoints, err = endpoint.New(options); err != nil {
 		return err
 	}

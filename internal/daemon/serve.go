@@ -236,6 +236,13 @@ func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.otherIssuers(), d.log)
 	images := d.host.images.Handler(d.api.access)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A bucket may have any of the names below. Wait conditions have URLs of S3.
+		if !strings.HasPrefix(r.URL.Path, revision.WaitConditionPrefix) {
+			if forward := d.api.forwarder.Find(r); forward != nil {
+				forward(w, r)
+				return
+			}
+		}
 		switch {
 		case r.URL.Path == "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -32,6 +32,8 @@ var Connections = map[string]string{
 	"internal/host/image/transport.go loadImage":  inProcess,
 	"internal/host/image/public.go pullImage":     "it is given the transport of package outbound",
 
+	"internal/forward/upstream.go newTransport": "endpoints that the operator named; nothing in a request chooses another",
+
 	"internal/nodeimage/mirror.go tryGet": "a mirror of Debian, which the operator chooses; what it answers is " +
 		"compared with checksums",
 

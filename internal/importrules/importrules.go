@@ -159,6 +159,8 @@ var Rules = []Rule{
 	{"internal/ami", []string{"kubernetes"}, outside, "public data"},
 	{"internal/region", nil, outside, "public data"},
 	{"internal/s3name", nil, append([]string{"github.com/aws"}, outside...), "it reads names: pure"},
+	{"internal/forward", []string{"internal/aws/wire", "internal/outbound", "internal/s3name"}, outside,
+		"it sends requests on to endpoints of the operator's, and knows their services"},
 	{"internal/catalog", []string{"internal/document", "internal/record", "kubernetes", "node"}, outside,
 		"public data, and the user's own beside it"},
 	{"internal/host", []string{"internal/ami", "internal/catalog", "internal/connlimit", "internal/crash",

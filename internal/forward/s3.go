@@ -1,0 +1,615 @@
+package forward
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/s3name"
+)
+
+const (
+	// maxObject limits the payload of a request, as S3 does that of PutObject: larger objects have parts.
+	maxObject = 5 << 30
+	// maxDeletion limits the body of DeleteObjects, which names up to maxDeleted objects.
+	maxDeletion = 2 << 20
+	maxDeleted  = 1000
+)
+
+// Actions of Amazon S3 by method and subresource, the query parameter that makes a request one of another operation.
+// What is not here is refused.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html,
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+var (
+	bucketActions = map[string]map[string]string{
+		http.MethodGet: {
+			"": "ListBucket", "accelerate": "GetAccelerateConfiguration", "acl": "GetBucketAcl",
+			"analytics": "GetAnalyticsConfiguration", "cors": "GetBucketCORS",
+			"encryption":          "GetEncryptionConfiguration",
+			"intelligent-tiering": "GetIntelligentTieringConfiguration", "inventory": "GetInventoryConfiguration",
+			"lifecycle": "GetLifecycleConfiguration", "location": "GetBucketLocation", "logging": "GetBucketLogging",
+			"metrics": "GetMetricsConfiguration", "notification": "GetBucketNotification",
+			"object-lock": "GetBucketObjectLockConfiguration", "ownershipControls": "GetBucketOwnershipControls",
+			"policy": "GetBucketPolicy", "policyStatus": "GetBucketPolicyStatus",
+			"publicAccessBlock": "GetBucketPublicAccessBlock", "replication": "GetReplicationConfiguration",
+			"requestPayment": "GetBucketRequestPayment", "tagging": "GetBucketTagging",
+			"uploads": "ListBucketMultipartUploads", "versioning": "GetBucketVersioning",
+			"versions": "ListBucketVersions", "website": "GetBucketWebsite",
+		},
+		http.MethodHead: {"": "ListBucket"},
+		http.MethodPut: {
+			"": "CreateBucket", "accelerate": "PutAccelerateConfiguration", "acl": "PutBucketAcl",
+			"analytics": "PutAnalyticsConfiguration", "cors": "PutBucketCORS",
+			"encryption":          "PutEncryptionConfiguration",
+			"intelligent-tiering": "PutIntelligentTieringConfiguration", "inventory": "PutInventoryConfiguration",
+			"lifecycle": "PutLifecycleConfiguration", "logging": "PutBucketLogging",
+			"metrics": "PutMetricsConfiguration", "notification": "PutBucketNotification",
+			"object-lock": "PutBucketObjectLockConfiguration", "ownershipControls": "PutBucketOwnershipControls",
+			"policy": "PutBucketPolicy", "publicAccessBlock": "PutBucketPublicAccessBlock",
+			"replication": "PutReplicationConfiguration", "requestPayment": "PutBucketRequestPayment",
+			"tagging": "PutBucketTagging", "versioning": "PutBucketVersioning", "website": "PutBucketWebsite",
+		},
+		http.MethodDelete: {
+			"": "DeleteBucket", "analytics": "PutAnalyticsConfiguration", "cors": "PutBucketCORS",
+			"encryption":          "PutEncryptionConfiguration",
+			"intelligent-tiering": "PutIntelligentTieringConfiguration", "inventory": "PutInventoryConfiguration",
+			"lifecycle": "PutLifecycleConfiguration", "metrics": "PutMetricsConfiguration",
+			"ownershipControls": "PutBucketOwnershipControls", "policy": "DeleteBucketPolicy",
+			"publicAccessBlock": "PutBucketPublicAccessBlock", "replication": "PutReplicationConfiguration",
+			"tagging": "PutBucketTagging", "website": "DeleteBucketWebsite",
+		},
+	}
+	objectActions = map[string]map[string]string{
+		http.MethodGet: {
+			"": "GetObject", "acl": "GetObjectAcl", "attributes": "GetObjectAttributes",
+			"legal-hold": "GetObjectLegalHold", "retention": "GetObjectRetention", "tagging": "GetObjectTagging",
+			"uploadId": "ListMultipartUploadParts",
+		},
+		http.MethodHead: {"": "GetObject"},
+		http.MethodPut: {
+			"": "PutObject", "acl": "PutObjectAcl", "legal-hold": "PutObjectLegalHold",
+			"retention": "PutObjectRetention", "tagging": "PutObjectTagging", "uploadId": "PutObject",
+		},
+		http.MethodPost: {
+			"restore": "RestoreObject", "select": "GetObject", "uploads": "PutObject", "uploadId": "PutObject",
+		},
+		http.MethodDelete: {"": "DeleteObject", "tagging": "DeleteObjectTagging", "uploadId": "AbortMultipartUpload"},
+	}
+	// versionActions are those that have another name for a version of an object than for the object.
+	versionActions = map[string]string{
+		"DeleteObject": "DeleteObjectVersion", "DeleteObjectTagging": "DeleteObjectVersionTagging",
+		"GetObject": "GetObjectVersion", "GetObjectAcl": "GetObjectVersionAcl",
+		"GetObjectAttributes": "GetObjectVersionAttributes", "GetObjectTagging": "GetObjectVersionTagging",
+		"PutObjectAcl": "PutObjectVersionAcl", "PutObjectTagging": "PutObjectVersionTagging",
+	}
+)
+
+// queryParameters are those that only say more about an operation.
+var queryParameters = map[string]bool{
+	"list-type": true, "prefix": true, "delimiter": true, "marker": true, "max-keys": true, "start-after": true,
+	"continuation-token": true, "encoding-type": true, "fetch-owner": true, "key-marker": true,
+	"upload-id-marker": true, "version-id-marker": true, "max-uploads": true, "max-parts": true,
+	"part-number-marker": true, "partNumber": true, "versionId": true, "id": true, "select-type": true,
+	"max-buckets": true, "bucket-region": true,
+	"response-cache-control": true, "response-content-disposition": true, "response-content-encoding": true,
+	"response-content-language": true, "response-content-type": true, "response-expires": true,
+}
+
+// signatureParameters are those of a presigned URL, in lower case.
+var signatureParameters = map[string]bool{
+	"x-amz-algorithm": true, "x-amz-content-sha256": true, "x-amz-credential": true, "x-amz-date": true,
+	"x-amz-expires": true, "x-amz-security-token": true, "x-amz-signature": true, "x-amz-signedheaders": true,
+}
+
+// reservedPaths are what programs that stand for S3 have beside their buckets, some of it to administrate them, under
+// names that a bucket could have.
+var reservedPaths = map[string]bool{
+	"admin": true, "minio": true, "moto-api": true, "rustfs": true, "swift": true, "v20180820": true,
+}
+
+// headers are those of S3 that are sent on; one that ends in a hyphen stands for all that begin with it. Others are
+// refused: they might make another operation of a request.
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html
+var headers = []string{
+	"x-amz-acl", "x-amz-bucket-object-lock-", "x-amz-bypass-governance-retention", "x-amz-checksum-",
+	"x-amz-confirm-remove-self-bucket-access", "x-amz-copy-source", "x-amz-copy-source-if-", "x-amz-copy-source-range",
+	"x-amz-copy-source-server-side-encryption-customer-", "x-amz-expected-bucket-owner", "x-amz-grant-",
+	"x-amz-if-match-", "x-amz-max-parts", "x-amz-meta-", "x-amz-metadata-directive", "x-amz-mfa", "x-amz-mp-object-size",
+	"x-amz-object-attributes", "x-amz-object-lock-", "x-amz-object-ownership", "x-amz-optional-object-attributes",
+	"x-amz-part-number-marker", "x-amz-request-payer", "x-amz-sdk-checksum-algorithm", "x-amz-server-side-encryption",
+	"x-amz-server-side-encryption-", "x-amz-skip-destination-validation", "x-amz-source-expected-bucket-owner",
+	"x-amz-storage-class", "x-amz-tagging", "x-amz-tagging-directive", "x-amz-transition-default-minimum-object-size",
+	"x-amz-website-redirect-location",
+}
+
+// unsentHeaders are those that say nothing to an endpoint.
+var unsentHeaders = []string{"X-Amz-Id-2", "X-Amz-Te", "X-Amz-User-Agent"}
+
+// checkHeader refuses a header of S3 that is not known.
+func checkHeader(name string) error {
+	canonical := http.CanonicalHeaderKey(name)
+	if slices.Contains(ownHeaders, canonical) || slices.Contains(unsentHeaders, canonical) {
+		return nil
+	}
+	name = strings.ToLower(name)
+	for _, known := range headers {
+		if name == known || strings.HasSuffix(known, "-") && strings.HasPrefix(name, known) {
+			return nil
+		}
+	}
+	return refuse("the header %s of S3", name)
+}
+
+// readS3 returns what a request for Amazon S3 asks for.
+func readS3(r *wire.Forwarded) (*call, error) {
+	bucket, key, err := locate(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range r.Header {
+		if !strings.HasPrefix(name, "X-Amz-") {
+			continue
+		}
+		if len(values) > 1 { // the endpoint might read the other one
+			return nil, invalidArgument("the header " + name + " is there twice")
+		}
+		if err := checkHeader(name); err != nil {
+			return nil, err
+		}
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, invalidArgument("the query string could not be read")
+	}
+	in := &s3Request{Forwarded: r, bucket: bucket, key: key, query: query, header: map[string]string{}}
+	subresource, err := in.readQuery()
+	if err != nil {
+		return nil, err
+	}
+	in.subresource = subresource
+	if err := in.authorize(subresource); err != nil {
+		return nil, err
+	}
+	path := "/" + bucket
+	if key != "" {
+		path += "/" + key
+	}
+	return &call{operation: strings.TrimPrefix(in.targets[0].Action, "s3:"), targets: in.targets, path: path,
+		query: in.query, header: in.header, body: in.body}, nil
+}
+
+// s3Request is a request for Amazon S3 that is being read.
+type s3Request struct {
+	*wire.Forwarded
+	bucket, key string
+	query       url.Values // of the request to the endpoint
+	subresource string
+	header      map[string]string // as in call
+	targets     []wire.Target
+	body        []byte // as in call
+	source      string // of a copy: BUCKET/KEY
+}
+
+// locate returns the bucket and the key of a request, decoded; "" for what it has not. The names that it returns are
+// the same however an endpoint reads the path that is made of them.
+func locate(r *http.Request) (bucket, key string, err error) {
+	path := r.URL.EscapedPath()
+	if strings.HasPrefix(r.RequestURI, "/") {
+		path, _, _ = strings.Cut(r.RequestURI, "?") // what was signed
+	}
+	path = strings.TrimPrefix(path, "/")
+	host := hostOf(r)
+	inHost, ofAWS := s3name.ParseHost(host)
+	if !ofAWS {
+		inHost, _ = strings.CutSuffix(host, ".localhost")
+		if inHost == host {
+			inHost = ""
+		}
+	}
+	if inHost != "" {
+		bucket, key = inHost, path
+	} else {
+		bucket, key, _ = strings.Cut(path, "/")
+	}
+	if key, err = url.PathUnescape(key); err != nil {
+		return "", "", invalidURI("it could not be decoded")
+	}
+	if bucket == "" && key == "" {
+		return "", "", nil
+	}
+	return bucket, key, checkName(bucket, key)
+}
+
+// checkName refuses what some endpoints would take for another bucket or key.
+func checkName(bucket, key string) error {
+	if !s3name.IsBucket(bucket) || reservedPaths[bucket] {
+		return &wire.Error{Code: "InvalidBucketName", Status: http.StatusBadRequest,
+			Message: fmt.Sprintf("The specified bucket is not valid: %q", bucket)}
+	}
+	if len(key) > 1024 {
+		return &wire.Error{Code: "KeyTooLongError", Status: http.StatusBadRequest, Message: "Your key is too long"}
+	}
+	for segment := range strings.FieldsFuncSeq(key, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == "." || segment == ".." {
+			return invalidURI("a key with the segment " + segment + " is not forwarded")
+		}
+	}
+	switch {
+	case strings.ContainsRune(key, 0):
+		return invalidURI("a key with a null character is not forwarded")
+	case strings.HasPrefix(key, "/"), strings.Contains(key, "//"): // some take several slashes for one
+		return invalidURI("a key with an empty segment is not forwarded")
+	}
+	return nil
+}
+
+func invalidURI(why string) error {
+	return &wire.Error{Code: "InvalidURI", Message: "Couldn't parse the specified URI: " + why + ".",
+		Status: http.StatusBadRequest}
+}
+
+func invalidArgument(why string) error {
+	return &wire.Error{Code: "InvalidArgument", Message: "Invalid Argument: " + why + ".", Status: http.StatusBadRequest}
+}
+
+// readQuery returns the subresource of a request, of which there is one at most, and leaves what is sent in the query.
+// Presigned URLs have headers among their parameters, which become headers.
+func (in *s3Request) readQuery() (subresource string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(in.query)) {
+		values := in.query[name]
+		lower := strings.ToLower(name)
+		switch {
+		case signatureParameters[lower], name == "x-id": // the latter is for logs
+			delete(in.query, name)
+		case name == "":
+			return "", invalidArgument("a parameter has no name")
+		case len(values) > 1:
+			return "", invalidArgument("the parameter " + name + " is there twice")
+		case strings.HasPrefix(lower, "x-amz-"):
+			if in.Header.Get(lower) != "" || in.header[lower] != "" {
+				return "", invalidArgument(name + " is there twice")
+			}
+			if slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)) {
+				return "", invalidArgument(name + " is a header")
+			}
+			if err := checkHeader(name); err != nil {
+				return "", err
+			}
+			in.header[lower] = values[0]
+			delete(in.query, name)
+		case queryParameters[name]:
+		case subresource != "":
+			return "", invalidArgument("the parameters " + subresource + " and " + name + " do not go together")
+		default:
+			subresource = name
+		}
+	}
+	return subresource, nil
+}
+
+// param returns what a request has in a header of S3, or presigned in its place.
+func (in *s3Request) param(name string) string { return cmp.Or(in.header[name], in.Header.Get(name)) }
+
+// hasParam reports whether a request has a header, or one of those whose names begin with one that ends in a hyphen.
+func (in *s3Request) hasParam(name string) bool {
+	is := func(header string) bool {
+		header = strings.ToLower(header)
+		return header == name || strings.HasSuffix(name, "-") && strings.HasPrefix(header, name)
+	}
+	for header := range in.Header {
+		if is(header) {
+			return true
+		}
+	}
+	for header := range in.header {
+		if is(header) {
+			return true
+		}
+	}
+	return false
+}
+
+// need adds an action on a resource to what the request needs permission for.
+func (in *s3Request) need(action, resource string) {
+	in.targets = append(in.targets, wire.Target{Action: "s3:" + action, Resource: resource,
+		Conditions: in.conditions(), Unread: in.isUnread})
+}
+
+func bucketARN(bucket string) string { return "arn:aws:s3:::" + bucket }
+
+func objectARN(bucket, key string) string { return bucketARN(bucket) + "/" + key }
+
+// authorize finds what the request needs permission for.
+func (in *s3Request) authorize(subresource string) error {
+	if in.bucket == "" {
+		if in.Method != http.MethodGet || subresource != "" {
+			return refuse("%s %s of S3", in.Method, subresource)
+		}
+		in.need("ListAllMyBuckets", "*")
+		return nil
+	}
+	if in.key == "" && in.Method == http.MethodPost && subresource == "delete" {
+		return in.authorizeDeletion()
+	}
+	actions, resource := bucketActions, bucketARN(in.bucket)
+	if in.key != "" {
+		actions, resource = objectActions, objectARN(in.bucket, in.key)
+	}
+	action, ok := actions[in.Method][subresource]
+	if !ok {
+		return refuse("the operation %s %q of S3", in.Method, subresource)
+	}
+	var source *copySource
+	if text := in.param("x-amz-copy-source"); text != "" {
+		if action != "PutObject" || in.Method != http.MethodPut {
+			return invalidArgument("x-amz-copy-source")
+		}
+		var err error
+		if source, err = in.readSource(text); err != nil {
+			return err
+		}
+	}
+	name := action
+	if in.query.Get("versionId") != "" && versionActions[action] != "" {
+		name = versionActions[action]
+	}
+	in.need(name, resource)
+	switch action {
+	case "GetObjectAttributes":
+		if name != action {
+			in.need("GetObjectVersion", resource)
+		} else {
+			in.need("GetObject", resource)
+		}
+	case "CreateBucket":
+		in.needOfBucket(resource)
+	case "PutObject":
+		in.needOfObject(resource)
+	}
+	if in.param("x-amz-bypass-governance-retention") != "" {
+		in.need("BypassGovernanceRetention", resource)
+	}
+	if source != nil {
+		in.needSource(source)
+	}
+	return nil
+}
+
+// needOfBucket adds what the headers of CreateBucket need permission for.
+func (in *s3Request) needOfBucket(resource string) {
+	if in.hasParam("x-amz-acl") || in.hasParam("x-amz-grant-") {
+		in.need("PutBucketAcl", resource)
+	}
+	if in.hasParam("x-amz-bucket-object-lock-") {
+		in.need("PutBucketObjectLockConfiguration", resource)
+		in.need("PutBucketVersioning", resource)
+	}
+	if in.hasParam("x-amz-object-ownership") {
+		in.need("PutBucketOwnershipControls", resource)
+	}
+}
+
+// needOfObject adds what the headers of PutObject and its siblings need permission for.
+func (in *s3Request) needOfObject(resource string) {
+	if in.hasParam("x-amz-acl") || in.hasParam("x-amz-grant-") {
+		in.need("PutObjectAcl", resource)
+	}
+	if in.hasParam("x-amz-tagging") {
+		in.need("PutObjectTagging", resource)
+	}
+	if in.hasParam("x-amz-object-lock-mode") || in.hasParam("x-amz-object-lock-retain-until-date") {
+		in.need("PutObjectRetention", resource)
+	}
+	if in.hasParam("x-amz-object-lock-legal-hold") {
+		in.need("PutObjectLegalHold", resource)
+	}
+}
+
+// copySource is the object that a copy is of.
+type copySource struct{ bucket, key, version string }
+
+// readSource reads the header that says what a copy is of, and writes it anew.
+func (in *s3Request) readSource(text string) (*copySource, error) {
+	path, query, _ := strings.Cut(text, "?")
+	path, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
+	if err != nil {
+		return nil, invalidArgument("x-amz-copy-source could not be decoded")
+	}
+	s := &copySource{}
+	s.bucket, s.key, _ = strings.Cut(path, "/")
+	if s.key == "" {
+		return nil, invalidArgument("x-amz-copy-source must be BUCKET/KEY")
+	}
+	if err := checkName(s.bucket, s.key); err != nil {
+		return nil, err
+	}
+	var ok bool
+	if s.version, ok = strings.CutPrefix(query, "versionId="); !ok && query != "" ||
+		strings.ContainsAny(s.version, "&=?#%+ ") {
+		return nil, invalidArgument("x-amz-copy-source")
+	}
+	in.header["x-amz-copy-source"] = encodePath(s.bucket + "/" + s.key)
+	if s.version != "" {
+		in.header["x-amz-copy-source"] += "?versionId=" + s.version
+	}
+	in.source = s.bucket + "/" + s.key
+	return s, nil
+}
+
+// needSource adds what a copy needs permission for on the object that it is of.
+func (in *s3Request) needSource(s *copySource) {
+	action, tagging := "GetObject", "GetObjectTagging"
+	if s.version != "" {
+		action, tagging = "GetObjectVersion", "GetObjectVersionTagging"
+	}
+	in.need(action, objectARN(s.bucket, s.key))
+	if !in.query.Has("uploadId") && !strings.EqualFold(in.param("x-amz-tagging-directive"), "REPLACE") {
+		in.need(tagging, objectARN(s.bucket, s.key))
+	}
+}
+
+// authorizeDeletion reads which objects DeleteObjects deletes. Its body is sent as it was read.
+func (in *s3Request) authorizeDeletion() error {
+	body, err := io.ReadAll(io.LimitReader(in.Payload, maxDeletion+1))
+	if err != nil {
+		return unreadable(err)
+	}
+	if len(body) > maxDeletion {
+		return &wire.Error{Code: "EntityTooLarge", Status: http.StatusBadRequest,
+			Message: "Your proposed upload exceeds the maximum allowed size"}
+	}
+	type object struct {
+		Key       string
+		VersionID string `xml:"VersionId,omitempty"`
+		// Others, which would be left out, are conditions on the object.
+		Others []struct{} `xml:",any"`
+	}
+	var deletion struct {
+		XMLName xml.Name `xml:"Delete"`
+		Objects []object `xml:"Object"`
+		Quiet   bool
+	}
+	decoder := xml.NewDecoder(bytes.NewReader(body))
+	if err := decoder.Decode(&deletion); err != nil || len(deletion.Objects) == 0 || len(deletion.Objects) > maxDeleted {
+		return malformedXML()
+	}
+	for _, o := range deletion.Objects {
+		if err := checkName(in.bucket, o.Key); err != nil {
+			return err
+		}
+		if o.Key == "" {
+			return malformedXML()
+		}
+		if len(o.Others) > 0 {
+			return refuse("DeleteObjects with conditions")
+		}
+		action := "DeleteObject"
+		if o.VersionID != "" {
+			action = "DeleteObjectVersion"
+		}
+		in.need(action, objectARN(in.bucket, o.Key))
+		if in.param("x-amz-bypass-governance-retention") != "" {
+			in.need("BypassGovernanceRetention", objectARN(in.bucket, o.Key))
+		}
+	}
+	// Written anew, so that the endpoint reads the same objects in it.
+	in.body, err = xml.Marshal(deletion)
+	return err
+}
+
+func malformedXML() error {
+	return &wire.Error{Code: "MalformedXML", Status: http.StatusBadRequest,
+		Message: "The XML you provided was not well-formed or did not validate against our published schema"}
+}
+
+// unreadable returns the error for a payload that could not be read.
+func unreadable(err error) error {
+	var known interface{ JSONCode() string } // a *sigv4.Error says what is wrong
+	if errors.As(err, &known) {
+		return err
+	}
+	return &wire.Error{Code: "RequestTimeout", Status: http.StatusBadRequest, Err: err, Message: "Your socket " +
+		"connection to the server was not read from or written to within the timeout period."}
+}
+
+// headerKeys are condition keys that have the values of headers.
+var headerKeys = map[string]string{
+	"s3:if-match": "if-match", "s3:if-none-match": "if-none-match",
+	"s3:object-lock-legal-hold":                          "x-amz-object-lock-legal-hold",
+	"s3:object-lock-mode":                                "x-amz-object-lock-mode",
+	"s3:object-lock-retain-until-date":                   "x-amz-object-lock-retain-until-date",
+	"s3:x-amz-acl":                                       "x-amz-acl",
+	"s3:x-amz-content-sha256":                            "x-amz-content-sha256",
+	"s3:x-amz-grant-full-control":                        "x-amz-grant-full-control",
+	"s3:x-amz-grant-read":                                "x-amz-grant-read",
+	"s3:x-amz-grant-read-acp":                            "x-amz-grant-read-acp",
+	"s3:x-amz-grant-write":                               "x-amz-grant-write",
+	"s3:x-amz-grant-write-acp":                           "x-amz-grant-write-acp",
+	"s3:x-amz-metadata-directive":                        "x-amz-metadata-directive",
+	"s3:x-amz-object-ownership":                          "x-amz-object-ownership",
+	"s3:x-amz-server-side-encryption":                    "x-amz-server-side-encryption",
+	"s3:x-amz-server-side-encryption-aws-kms-key-id":     "x-amz-server-side-encryption-aws-kms-key-id",
+	"s3:x-amz-server-side-encryption-customer-algorithm": "x-amz-server-side-encryption-customer-algorithm",
+	"s3:x-amz-storage-class":                             "x-amz-storage-class",
+	"s3:x-amz-website-redirect-location":                 "x-amz-website-redirect-location",
+}
+
+// isUnreadKey reports whether the value of a condition key is never known: one of what the endpoint has, or of bodies.
+var isUnreadKey = unreadKeys("s3", append(lowerKeys(headerKeys), "s3:signatureversion", "s3:authtype", "s3:prefix",
+	"s3:delimiter", "s3:max-keys", "s3:versionid", "s3:resourceaccount", "s3:tlsversion", "s3:x-amz-copy-source",
+	// There are no access points.
+	"s3:dataaccesspointarn", "s3:dataaccesspointaccount", "s3:accesspointnetworkorigin", "s3:accessgrantsinstancearn",
+)...)
+
+func lowerKeys(m map[string]string) (all []string) {
+	for key := range m {
+		all = append(all, strings.ToLower(key))
+	}
+	return all
+}
+
+// isUnread reports whether the value of a condition key is not known.
+func (in *s3Request) isUnread(key string) bool {
+	key = strings.ToLower(key)
+	ofTags := strings.HasPrefix(key, "s3:requestobjecttag")
+	switch {
+	case in.Method == http.MethodPut && in.subresource == "tagging" && ofTags,
+		in.Method == http.MethodPut && (in.subresource == "retention" || in.subresource == "legal-hold") &&
+			strings.HasPrefix(key, "s3:object-lock-"): // the body has it
+		return true
+	}
+	return !ofTags && isUnreadKey(key)
+}
+
+// conditions returns the condition keys of S3.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html
+func (in *s3Request) conditions() map[string][]string {
+	account := []string{wire.CallerFrom(in.Context()).Account}
+	keys := map[string][]string{"s3:signatureversion": {"AWS4-HMAC-SHA256"}, "s3:authType": {"REST-HEADER"},
+		"s3:ResourceAccount": account, "aws:ResourceAccount": account}
+	if in.Signature.Presigned {
+		keys["s3:authType"] = []string{"REST-QUERY-STRING"}
+		if in.Payload != nil {
+			keys["s3:x-amz-content-sha256"] = []string{in.Payload.Hash}
+		}
+	}
+	if in.TLS != nil {
+		keys["s3:TlsVersion"] = []string{strings.TrimPrefix(tls.VersionName(in.TLS.Version), "TLS ")}
+	}
+	if in.source != "" {
+		keys["s3:x-amz-copy-source"] = []string{in.source}
+	}
+	if in.key == "" {
+		for _, name := range []string{"prefix", "delimiter", "max-keys"} {
+			if in.query.Has(name) {
+				keys["s3:"+name] = []string{in.query.Get(name)}
+			}
+		}
+	}
+	if version := in.query.Get("versionId"); version != "" {
+		keys["s3:VersionId"] = []string{version}
+	}
+	for key, header := range headerKeys {
+		if value := in.param(header); value != "" {
+			keys[key] = []string{value}
+		}
+	}
+	tags, err := url.ParseQuery(in.param("x-amz-tagging"))
+	if err == nil && len(tags) > 0 {
+		keys["s3:RequestObjectTagKeys"] = slices.Sorted(maps.Keys(tags))
+		for name, values := range tags {
+			keys["s3:RequestObjectTag/"+name] = values
+		}
+	}
+	return keys
+}

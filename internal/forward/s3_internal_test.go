@@ -1,0 +1,108 @@
+package forward
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
+)
+
+// TestS3Operations follows the tables of actions in Amazon's documentation.
+func TestS3Operations(t *testing.T) {
+	t.Parallel()
+	for request, want := range map[string]string{
+		"GET /":                                 "ListAllMyBuckets *",
+		"GET /b1b":                              "ListBucket b1b",
+		"GET /b1b?list-type=2&prefix=a":         "ListBucket b1b",
+		"GET /b1b/?versions":                    "ListBucketVersions b1b",
+		"GET /b1b?uploads":                      "ListBucketMultipartUploads b1b",
+		"GET /b1b?location":                     "GetBucketLocation b1b",
+		"HEAD /b1b":                             "ListBucket b1b",
+		"PUT /b1b":                              "CreateBucket b1b",
+		"PUT /b1b?policy":                       "PutBucketPolicy b1b",
+		"DELETE /b1b":                           "DeleteBucket b1b",
+		"DELETE /b1b?policy":                    "DeleteBucketPolicy b1b",
+		"DELETE /b1b?lifecycle":                 "PutLifecycleConfiguration b1b",
+		"GET /b1b/a/b?x-id=GetObject":           "GetObject b1b/a/b",
+		"GET /b1b/k?versionId=1":                "GetObjectVersion b1b/k",
+		"GET /b1b/k?acl&versionId=1":            "GetObjectVersionAcl b1b/k",
+		"GET /b1b/k?attributes":                 "GetObjectAttributes b1b/k GetObject b1b/k",
+		"GET /b1b/k?uploadId=1":                 "ListMultipartUploadParts b1b/k",
+		"HEAD /b1b/k":                           "GetObject b1b/k",
+		"PUT /b1b/k":                            "PutObject b1b/k",
+		"PUT /b1b/k?partNumber=1&uploadId=1":    "PutObject b1b/k",
+		"PUT /b1b/k?tagging":                    "PutObjectTagging b1b/k",
+		"PUT /b1b/k?x-amz-acl=public-read":      "PutObject b1b/k PutObjectAcl b1b/k",
+		"POST /b1b/k?uploads":                   "PutObject b1b/k",
+		"POST /b1b/k?uploadId=1":                "PutObject b1b/k",
+		"POST /b1b/k?restore":                   "RestoreObject b1b/k",
+		"DELETE /b1b/k":                         "DeleteObject b1b/k",
+		"DELETE /b1b/k?versionId=1":             "DeleteObjectVersion b1b/k",
+		"DELETE /b1b/k?uploadId=1":              "AbortMultipartUpload b1b/k",
+		"GET /b1b/k?session":                    "NotImplemented",
+		"PUT /b1b/k?renameObject":               "NotImplemented",
+		"POST /b1b":                             "NotImplemented",
+		"POST /b1b/k":                           "NotImplemented",
+		"PATCH /b1b/k":                          "NotImplemented",
+		"PUT /":                                 "NotImplemented",
+		"HEAD /b1b?acl":                         "NotImplemented",
+		"GET /b1b/k?acl&tagging":                "InvalidArgument",
+		"GET /b1b/k?versionId=1&versionId=2":    "InvalidArgument",
+		"PUT /b1b/k?x-amz-trailer=x":            "InvalidArgument",
+		"GET /b1b/k?%zz":                        "InvalidArgument",
+		"GET /B/k":                              "InvalidBucketName",
+		"GET /minio/admin/v3/info":              "InvalidBucketName",
+		"GET /v20180820/bucket":                 "InvalidBucketName",
+		"GET //b1b/k":                           "InvalidBucketName",
+		"GET /b1b%2Fk":                          "InvalidBucketName",
+		"GET /b1b/../c1c/k":                     "InvalidURI",
+		"GET /b1b/a%2F..%2F..%2Fc1c/k":          "InvalidURI",
+		"GET /b1b/a/%2e%2e/k":                   "InvalidURI",
+		"GET /b1b/..%5Ck":                       "InvalidURI",
+		"GET /b1b/./k":                          "InvalidURI",
+		"GET /b1b//k":                           "InvalidURI",
+		"GET /b1b/a//k":                         "InvalidURI",
+		"GET /b1b/a%2F%2Fk":                     "InvalidURI",
+		"GET /b1b/k?=1":                         "InvalidArgument",
+		"PUT /b1b/k?x-amz-write-over=1":         "NotImplemented",
+		"GET /admin/metadata/user":              "InvalidBucketName",
+		"GET /b1b/%00":                          "InvalidURI",
+		"GET /b1b/" + strings.Repeat("k", 1025): "KeyTooLongError",
+	} {
+		method, target, _ := strings.Cut(request, " ")
+		r := httptest.NewRequest(method, "/", http.NoBody)
+		r.RequestURI = target
+		r.URL.Path, r.URL.RawQuery, _ = strings.Cut(target, "?")
+		got := ""
+		c, err := readS3(&wire.Forwarded{Request: r, Signature: &sigv4.Signature{}})
+		var refused *wire.Error
+		switch {
+		case errors.As(err, &refused):
+			got = refused.Code
+		case err != nil:
+			t.Fatal(err)
+		default:
+			for _, target := range c.targets {
+				got += " " + strings.TrimPrefix(target.Action, "s3:") + " " + strings.TrimPrefix(target.Resource,
+					"arn:aws:s3:::")
+			}
+		}
+		if got = strings.TrimSpace(got); got != want {
+			t.Errorf("%.80s: %s, want %s", request, got, want)
+		}
+	}
+}
+
+// A header that is there twice could be read as the other one.
+func TestHeadersOfS3AreThereOnce(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodPut, "/b1b/k", http.NoBody)
+	r.Header["X-Amz-Copy-Source"] = []string{"", "/c1c/k"}
+	if _, err := readS3(&wire.Forwarded{Request: r, Signature: &sigv4.Signature{}}); err == nil {
+		t.Error("two sources of a copy are one")
+	}
+}
