@@ -61,29 +61,38 @@ func readPayload(r *http.Request, body string) (read string, payload *sigv4.Payl
 	return string(all), payload, err
 }
 
-func TestStreamingPayloads(t *testing.T) {
-	t.Parallel()
-	const (
-		signed  = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
-		trailed = signed + "-TRAILER"
-	)
-	seeds := map[string]string{
-		signed:  "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
-		trailed: "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e",
-	}
+const (
+	signedPayload  = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+	trailedPayload = signedPayload + "-TRAILER"
+)
+
+// exampleSignatures are those of the heads of the examples.
+var exampleSignatures = map[string]string{
+	signedPayload:  "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
+	trailedPayload: "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e",
+}
+
+// examplePayloads returns the bodies of the examples.
+func examplePayloads() (plain, behind string) {
 	chunks := func(signatures ...string) (all string) {
 		for i, signature := range signatures {
 			all += fmt.Sprintf(exampleChunks[i], signature)
 		}
 		return all
 	}
-	plain := chunks("ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
-		"0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
-		"b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9") + "\r\n"
-	behind := chunks("b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
-		"1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7",
-		"2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992") + fmt.Sprintf(exampleTrailer,
-		"d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435")
+	return chunks("ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
+			"0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
+			"b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9") + "\r\n",
+		chunks("b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
+			"1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7",
+			"2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992") + fmt.Sprintf(exampleTrailer,
+			"d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435")
+}
+
+func TestStreamingPayloads(t *testing.T) {
+	t.Parallel()
+	const signed, trailed = signedPayload, trailedPayload
+	plain, behind := examplePayloads()
 	for _, test := range []struct {
 		name, payload, body, code string
 	}{
@@ -108,7 +117,7 @@ func TestStreamingPayloads(t *testing.T) {
 		{"a trailer without its signature", trailed, behind[:strings.Index(behind, "x-amz-trailer-")],
 			sigv4.SignatureDoesNotMatch},
 	} {
-		got, payload, err := readPayload(exampleRequest(test.payload, seeds[test.payload]), test.body)
+		got, payload, err := readPayload(exampleRequest(test.payload, exampleSignatures[test.payload]), test.body)
 		if code(err) != test.code {
 			t.Errorf("%s: %v, want %q", test.name, err, test.code)
 			continue
@@ -127,7 +136,30 @@ func TestStreamingPayloads(t *testing.T) {
 			t.Errorf("%s: %v", test.name, payload.Trailer)
 		}
 	}
-	if _, _, err := readPayload(exampleRequest(signed, seeds[trailed]), plain); code(err) != sigv4.SignatureDoesNotMatch {
+	if _, _, err := readPayload(exampleRequest(signed, exampleSignatures[trailed]), plain); code(err) != sigv4.SignatureDoesNotMatch {
 		t.Errorf("another signature of the head: %v", err)
 	}
+}
+
+// FuzzPayload changes some bytes of a payload at a place: nobody gets the whole of one that is not what was signed.
+func FuzzPayload(f *testing.F) {
+	plain, behind := examplePayloads()
+	f.Add(false, 0, 0, "")
+	f.Add(true, 0, 0, "")
+	f.Add(false, 0, 1, "+1")
+	f.Add(true, len(behind)-4, 4, "\r\nx-amz-checksum-crc32c:AAAAAA==\r\n\r\n")
+	f.Add(false, len(plain)-90, 0, "0;chunk-signature=\r\n")
+	f.Fuzz(func(t *testing.T, hasTrailer bool, at, removed int, added string) {
+		payload, body := signedPayload, plain
+		if hasTrailer {
+			payload, body = trailedPayload, behind
+		}
+		at = min(max(at, 0), len(body))
+		removed = min(max(removed, 0), len(body)-at)
+		got, _, err := readPayload(exampleRequest(payload, exampleSignatures[payload]), body[:at]+added+body[at+removed:])
+		whole := strings.Repeat("a", 66560)
+		if err == nil && got != whole || err != nil && len(got) >= len(whole) {
+			t.Errorf("%d bytes at %d replaced by %q: %d bytes, %v", removed, at, added, len(got), err)
+		}
+	})
 }
