@@ -136,7 +136,8 @@ func TestStreamingPayloads(t *testing.T) {
 			t.Errorf("%s: %v", test.name, payload.Trailer)
 		}
 	}
-	if _, _, err := readPayload(exampleRequest(signed, exampleSignatures[trailed]), plain); code(err) != sigv4.SignatureDoesNotMatch {
+	other := exampleRequest(signed, exampleSignatures[trailed])
+	if _, _, err := readPayload(other, plain); code(err) != sigv4.SignatureDoesNotMatch {
 		t.Errorf("another signature of the head: %v", err)
 	}
 }
