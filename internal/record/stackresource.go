@@ -53,10 +53,11 @@ type StackPhysical struct {
 	DeletionPolicy      string `json:",omitempty"`
 	UpdateReplacePolicy string `json:",omitempty"`
 	CreatedIn           string `json:",omitempty"` // the operation
-	// Broken is set for a resource that was not made completely, and OnDelete in StackResource.Old: the policy of its
-	// deletion.
-	Broken   bool   `json:",omitempty"`
-	OnDelete string `json:",omitempty"`
+	// Broken is set for a resource that was not made completely, Creation is the progress of its creation, and OnDelete
+	// in StackResource.Old the policy of its deletion.
+	Broken   bool              `json:",omitempty"`
+	Creation map[string]string `json:",omitempty"`
+	OnDelete string            `json:",omitempty"`
 }
 
 // ID returns what Ref returns.

@@ -15,7 +15,7 @@ type Target struct {
 	Conditions map[string][]string
 	// Unread reports whether the request may have a condition key that is not in Conditions because its value is not
 	// known here (nil: it has none). Policies that deny by such a key refuse the request.
-	Unread func(key string) bool
+	Unread func(key string) bool `json:"-"`
 
 	// Owner is the account of the resource, when it may be another than the caller's; empty means theirs. Nobody
 	// reaches the resource of another account but by Policy, the policy attached to the resource (JSON; empty for

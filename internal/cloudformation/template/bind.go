@@ -143,6 +143,14 @@ func (t *Template) Bind(ctx context.Context, inputs Inputs) (*Bound, error) {
 	return b, nil
 }
 
+// DropProcessed lets go of the template as its transforms have made it, with all that loops have made of resources whose
+// condition does not hold. It is for those who keep a Bound; Processed, ResourceTypes and Capabilities come before.
+func (b *Bound) DropProcessed() { b.processed = nil }
+
+// LoopSize returns how many bytes of memory what loops have made of the template may take. The template itself may be
+// much smaller.
+func (b *Bound) LoopSize() int64 { return loopFactor * int64(b.kept) }
+
 // expandTransforms applies AWS::LanguageExtensions, and reads the sections that may have loops.
 func (b *Bound) expandTransforms(ctx context.Context) error {
 	t := b.template

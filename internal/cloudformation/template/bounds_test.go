@@ -385,3 +385,40 @@ func BenchmarkBind(b *testing.B) {
 		}
 	}
 }
+
+// TestMemoryOfKeptTemplates checks that what is kept of a small template with large loops is what LoopSize tells at
+// most.
+//
+//nolint:paralleltest // others would take memory meanwhile
+func TestMemoryOfKeptTemplates(t *testing.T) {
+	items := make([]string, 200)
+	for i := range items {
+		items[i] = fmt.Sprintf("a%d", i)
+	}
+	loop := "'Fn::ForEach::L': [I, [" + strings.Join(items, ",") + "], {'G${I}': "
+	many := "{a: [" + strings.Repeat("{a: b},", 110) + "]}"
+	for name, body := range map[string]string{
+		"a condition that does not hold": "Conditions: {C: {'Fn::Equals': [a, b]}}\nResources: {V: {Type: AWS::EC2::VPC}, " +
+			loop + "{Type: AWS::EC2::VPC, Condition: C, Metadata: " + many + "}}]}",
+		"resources": "Resources: {" + loop + "{Type: AWS::EC2::VPC, Metadata: " + many + "}}]}",
+		"mappings": "Mappings: {" + loop + "{b: {c: " + "[" + strings.Repeat("b,", 110) + "]}}}]}\n" +
+			"Resources: {V: {Type: AWS::EC2::VPC}}",
+	} {
+		body = extended(body)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		bound, err := bindText(t, body, Inputs{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		bound.DropProcessed()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		kept, most := int64(after.HeapAlloc-before.HeapAlloc), int64(64<<10+60*len(body))+bound.LoopSize()
+		if kept > most || bound.LoopSize() < 200*110*nodeSize {
+			t.Errorf("%s: a template of %d bytes keeps %d, counted as %d", name, len(body), kept, most)
+		}
+		runtime.KeepAlive(bound)
+	}
+}

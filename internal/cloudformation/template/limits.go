@@ -40,4 +40,6 @@ const (
 	freeSize   = 64 << 10
 	holdStep   = 1 << 20
 	holdFactor = 2
+	// loopFactor is how many bytes of memory a byte of what loops have made takes, where it is kept.
+	loopFactor = 3
 )

@@ -113,7 +113,7 @@ func settleWork(r *record.StackResource) {
 	switch w.Action {
 	case record.ResourceCreate:
 		made := w.Target
-		made.Broken = true
+		made.Broken, made.Creation = true, w.Progress
 		if w.Replaces && r.Live != nil {
 			replaceLive(r, made)
 		} else {

@@ -246,11 +246,18 @@ func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.Sta
 	if err := p.c.parsing.Acquire(ctx, weight); err != nil {
 		return nil, of, err
 	}
-	defer p.c.parsing.Release(weight)
 	parsed, err := template.Parse(body)
+	p.c.parsing.Release(weight)
 	if err != nil {
 		return nil, of, err
 	}
+	if len(parsed.Transforms) > 0 {
+		weight = loopWeight
+	}
+	if err := p.c.parsing.Acquire(ctx, weight); err != nil {
+		return nil, of, err
+	}
+	defer p.c.parsing.Release(weight)
 	in := revision.Inputs(p.stack, of)
 	lookup.Fill(&in, p.config)
 	in.Exists = nil // it did when the operation was requested
@@ -262,7 +269,8 @@ func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.Sta
 	if err := checkAllowed(parsed, bound, of); err != nil {
 		return nil, of, err
 	}
-	p.c.bound.Add(cacheKey, bound, int64(64<<10+60*len(body)))
+	bound.DropProcessed()
+	p.c.bound.Add(cacheKey, bound, int64(64<<10+60*len(body))+bound.LoopSize())
 	return bound, of, nil
 }
 

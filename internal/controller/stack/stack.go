@@ -19,6 +19,7 @@ package stack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -95,18 +96,22 @@ const (
 	minDelay   = 20 * time.Millisecond
 )
 
-// maxBound is the memory of templates that are remembered, in bytes, and maxConfigs the number of operations whose
-// credentials are.
+// maxBound is the memory of templates that are remembered, in bytes, and maxConfigs that of the credentials of
+// operations. They have the session policies and tags of their callers: each takes configFactor times its session, and
+// configSize more.
 const (
-	maxBound   = 256 << 20
-	maxConfigs = 10_000
+	maxBound     = 256 << 20
+	maxConfigs   = 64 << 20
+	configFactor = 4
+	configSize   = 6 << 10
 )
 
 // maxParsing is how many bytes of templates are parsed at a time: each takes some hundred bytes of memory. The
-// evaluation of one resource counts as evaluationWeight of them.
+// evaluation of one resource counts as evaluationWeight of them, a template that may have loops as loopWeight.
 const (
 	maxParsing       = 2 << 20
 	evaluationWeight = 64 << 10
+	loopWeight       = maxParsing / 4
 )
 
 // configOf returns the SDK's configuration for an operation.
@@ -117,7 +122,9 @@ func (c *Controller) configOf(s record.Stack, operation string, caller record.Fo
 		return config
 	}
 	config := c.options.Config(s.Region, caller, roleARN, s.ARN())
-	c.configs.Add(key, config, 1)
+	if session, err := json.Marshal(caller); err == nil {
+		c.configs.Add(key, config, int64(configSize+configFactor*len(session)))
+	}
 	return config
 }
 

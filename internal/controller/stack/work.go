@@ -94,6 +94,7 @@ func (p *pass) request(ctx context.Context, row store.Row[record.StackResource],
 	r, w := row.Value, row.Value.Work
 	in := p.newRequest(r.LogicalID, w.Target)
 	in.Token, in.Retried, in.Progress = w.Token, retried, maps.Clone(w.Progress)
+	in.Creation = maps.Clone(w.Target.Creation)
 	for _, old := range r.Old {
 		in.Replaced = append(in.Replaced, old.PhysicalID)
 	}
@@ -301,7 +302,7 @@ func (p *pass) endHandled(ctx context.Context, row store.Row[record.StackResourc
 func (p *pass) endDone(ctx context.Context, row store.Row[record.StackResource], events ...record.StackEvent) outcome {
 	w := row.Value.Work
 	made := w.Target
-	made.Broken = false
+	made.Broken, made.Creation = false, nil
 	switch {
 	case w.Replaces && row.Value.Live != nil:
 		replaceLive(&row.Value, made)
@@ -343,7 +344,7 @@ func (p *pass) endFailed(ctx context.Context, row store.Row[record.StackResource
 	switch w.Action {
 	case record.ResourceCreate:
 		made := w.Target
-		made.Broken = true
+		made.Broken, made.Creation = true, w.Progress
 		if w.Replaces && r.Live != nil {
 			replaceLive(r, made)
 		} else {

@@ -46,6 +46,8 @@ type Request struct {
 	// Retried tells that an earlier call of this operation may have got through: what it made is looked for by client
 	// token, then by tags, then by name.
 	Retried bool
+	// Creation is, in a Delete, the Progress of a creation that has not ended.
+	Creation map[string]string
 	// Replaced are the physical IDs of resources that had this logical ID before, and are not deleted yet. They bear
 	// the same tags, and a lookup by tags skips them.
 	Replaced []string

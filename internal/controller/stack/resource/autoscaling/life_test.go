@@ -252,7 +252,8 @@ func TestAWarmPoolOfSomebodyElseIsNotTakenOver(t *testing.T) {
 		}
 	}
 	later.PhysicalID, later.Progress, later.Retried = claim.PhysicalID, claim.Progress, true
-	if result, err := pool.Create(t.Context(), later); !errors.Is(err, resource.ErrNothingMade) || result.PhysicalID != "" {
+	result, err := pool.Create(t.Context(), later)
+	if !errors.Is(err, resource.ErrNothingMade) || result.PhysicalID != "" {
 		t.Errorf("theirs after the claim: got %+v, %v", result, err)
 	}
 	if _, _, err := pool.Read(t.Context(), theirs); err != nil {

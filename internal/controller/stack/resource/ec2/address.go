@@ -93,7 +93,7 @@ func associateInstance(ctx context.Context, c *ec2.Client, r *resource.Request) 
 
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-eipassociation.html
 var elasticAddressAssociation = resource.Type{
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.Address]{
+	Handler: resource.Note(resource.Table[*ec2.Client, types.Address]{
 		Client: client,
 		Create: resource.Create((*ec2.Client).AssociateAddress, resource.Members{"EIP": "PublicIp"},
 			func(out *ec2.AssociateAddressOutput) *string { return out.AssociationId }),

@@ -94,7 +94,7 @@ const standardOptions = "default"
 
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-vpcdhcpoptionsassociation.html
 var vpcDHCPOptionsAssociation = resource.Type{
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.Vpc]{
+	Handler: resource.Note(resource.Table[*ec2.Client, types.Vpc]{
 		Client: client,
 		// Create is repeatable: it sets one attribute of the VPC.
 		Create: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {

@@ -111,7 +111,7 @@ func (w *fixture) create(kind string, r *resource.Request) resource.Result {
 }
 
 // createKnown is create that returns, too, what is known of the resource if the answer that it was made is lost: its
-// claim, if there is one.
+// claim, or what was there before.
 func (w *fixture) createKnown(kind string, r *resource.Request) (result, known resource.Result) {
 	w.T.Helper()
 	eventually.Nil(w.T, "create "+kind, func() (err error) {
@@ -120,7 +120,8 @@ func (w *fixture) createKnown(kind string, r *resource.Request) (result, known r
 			return eventually.Never(err)
 		}
 		r.PhysicalID, r.Progress = result.PhysicalID, result.Progress
-		if result.Progress["claimed"] != "" {
+		_, noted := result.Progress["noted"]
+		if noted || result.Progress["claimed"] != "" {
 			known = result
 		}
 		if result.Pending > 0 {
@@ -262,7 +263,7 @@ func (l life) run(t *testing.T) {
 	// A stack whose creation got through, though nobody knows, is deleted.
 	lost := w.request("Lost", l.properties)
 	_, known := w.createKnown(l.kind, lost)
-	lost.PhysicalID, lost.Progress, lost.Retried = known.PhysicalID, known.Progress, true
+	lost.PhysicalID, lost.Progress, lost.Creation = known.PhysicalID, nil, known.Progress
 	w.delete(l.kind, lost)
 	want := w.wantKeys
 	if l.settles {

@@ -152,7 +152,7 @@ func describeEntry(ctx context.Context, c *ec2.Client, r *resource.Request) (*ty
 
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-subnetnetworkaclassociation.html
 var subnetNetworkACLAssociation = resource.Type{
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.NetworkAclAssociation]{
+	Handler: resource.Note(resource.Table[*ec2.Client, types.NetworkAclAssociation]{
 		Client: client,
 		Create: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			now, err := aclAssociationOf(ctx, c, r.Text("SubnetId"))

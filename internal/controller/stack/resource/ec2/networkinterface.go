@@ -123,7 +123,7 @@ func modifyInterface(set func(*resource.Request, *ec2.ModifyNetworkInterfaceAttr
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-networkinterfaceattachment.html
 var networkInterfaceAttachment = resource.Type{
 	Refused: []string{"EnaQueueCount", "EnaSrdSpecification"},
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.NetworkInterface]{
+	Handler: resource.Note(resource.Table[*ec2.Client, types.NetworkInterface]{
 		Client: client,
 		Create: resource.Create((*ec2.Client).AttachNetworkInterface, nil,
 			func(out *ec2.AttachNetworkInterfaceOutput) *string { return out.AttachmentId }),

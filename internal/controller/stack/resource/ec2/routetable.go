@@ -159,7 +159,7 @@ func same(a, b *string) bool {
 
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-subnetroutetableassociation.html
 var subnetRouteTableAssociation = resource.Type{
-	Handler: resource.Handle(resource.Table[*ec2.Client, types.RouteTableAssociation]{
+	Handler: resource.Note(resource.Table[*ec2.Client, types.RouteTableAssociation]{
 		Client: client,
 		Create: resource.Create((*ec2.Client).AssociateRouteTable, nil,
 			func(out *ec2.AssociateRouteTableOutput) *string { return out.AssociationId }),

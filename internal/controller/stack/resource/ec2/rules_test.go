@@ -170,7 +170,7 @@ func TestWildcardsFindNothing(t *testing.T) {
 		"AWS::EC2::SubnetRouteTableAssociation": `{"SubnetId": "subnet-*", "RouteTableId": "$table"}`,
 	} {
 		r := w.request("Ours", properties)
-		r.Retried = true
+		r.Progress, r.Retried = map[string]string{"noted": ""}, true
 		if result, err := ec2.Types[kind].Create(w.Context(), r); err == nil || result.PhysicalID != "" {
 			t.Errorf("%s: created %s, %v", kind, result.PhysicalID, err)
 		}
@@ -234,6 +234,57 @@ func TestWhatExistsAlreadyIsNotTheStacks(t *testing.T) {
 			}
 			if w.Dump() != before {
 				t.Error("something has changed")
+			}
+		})
+	}
+}
+
+// What is as the stack wants it, but was there before, stays what it is when the creation of the stack's own fails or is
+// given up.
+func TestWhatWasThereBeforeIsNotTheStacks(t *testing.T) {
+	t.Parallel()
+	for kind, properties := range map[string]string{
+		"AWS::EC2::NetworkInterfaceAttachment":  `{"InstanceId": "$instance", "NetworkInterfaceId": "$nic", "DeviceIndex": "1"}`,
+		"AWS::EC2::SecurityGroupIngress":        `{"GroupId": "$group", "IpProtocol": "tcp", "FromPort": 1, "ToPort": 2, "CidrIp": "10.0.0.0/8"}`,
+		"AWS::EC2::SubnetRouteTableAssociation": `{"SubnetId": "$subnet", "RouteTableId": "$table"}`,
+		"AWS::EC2::SubnetNetworkAclAssociation": `{"SubnetId": "$subnet", "NetworkAclId": "$acl"}`,
+		"AWS::EC2::EIPAssociation":              `{"AllocationId": "$address.AllocationId", "InstanceId": "$instance"}`,
+		"AWS::EC2::VPCDHCPOptionsAssociation":   `{"VpcId": "$vpc", "DhcpOptionsId": "$options"}`,
+		"AWS::EC2::VPCCidrBlock":                `{"VpcId": "$vpc", "AmazonProvidedIpv6CidrBlock": true}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t)
+			w.network()
+			w.make("attachment", "AWS::EC2::VPCGatewayAttachment", `{"VpcId": "$vpc", "InternetGatewayId": "$igw"}`)
+			w.make("nic", "AWS::EC2::NetworkInterface", `{"SubnetId": "$subnet"}`)
+			w.make("instance", "AWS::EC2::Instance", `{"SubnetId": "$subnet", "ImageId": "$image", "InstanceType": "m5.large"}`)
+			w.make("group", "AWS::EC2::SecurityGroup", `{"VpcId": "$vpc", "GroupDescription": "rules"}`)
+			w.make("acl", "AWS::EC2::NetworkAcl", `{"VpcId": "$vpc"}`)
+			w.make("address", "AWS::EC2::EIP", `{"Domain": "vpc"}`)
+			w.make("options", "AWS::EC2::DHCPOptions", `{"DomainName": "example.com"}`)
+			handler, theirs := ec2.Types[kind], w.request("Theirs", properties)
+			w.create(kind, theirs)
+			ours := w.request("Ours", properties)
+			noted, err := handler.Create(w.Context(), ours)
+			if err != nil || noted.Pending == 0 || noted.PhysicalID != "" {
+				t.Fatalf("what was there before: %+v, %v", noted, err)
+			}
+			// The creation is cut off before anything is made, or given up.
+			for _, creation := range []map[string]string{nil, noted.Progress} {
+				ours.Creation = creation
+				w.delete(kind, ours)
+				if _, _, err := handler.Read(w.Context(), theirs); err != nil {
+					t.Fatalf("it was deleted after %v: %v", creation, err)
+				}
+			}
+			ours.Progress, ours.Retried = noted.Progress, true
+			if result, err := handler.Create(w.Context(), ours); err != nil && result.PhysicalID != "" {
+				t.Errorf("a creation that failed names %s: %v", result.PhysicalID, err)
+			}
+			replaced := kind == "AWS::EC2::SubnetNetworkAclAssociation" // a new one each time, as on AWS
+			if _, _, err := handler.Read(w.Context(), theirs); err != nil && !replaced {
+				t.Errorf("it is gone after a creation: %v", err)
 			}
 		})
 	}

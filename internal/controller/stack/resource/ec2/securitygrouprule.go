@@ -270,7 +270,7 @@ var securityGroupEgress = resource.Type{Handler: ruleHandler(egress)}
 
 // ruleHandler returns the handler of rules of a direction that are resources of their own.
 func ruleHandler(d direction) resource.Handler {
-	return resource.Handle(resource.Table[*ec2.Client, types.SecurityGroupRule]{
+	return resource.Note(resource.Table[*ec2.Client, types.SecurityGroupRule]{
 		Client: client,
 		Create: func(ctx context.Context, c *ec2.Client, r *resource.Request) (string, error) {
 			groupID, made, err := d.readRequest(ctx, c, r)

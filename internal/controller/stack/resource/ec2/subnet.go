@@ -198,7 +198,7 @@ func subnetBlocks(ctx context.Context, c *ec2.Client, by types.Filter) ([]subnet
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-subnetcidrblock.html
 var subnetCIDRBlock = resource.Type{
 	Refused: []string{"Ipv6IpamPoolId", "Ipv6NetmaskLength"},
-	Handler: resource.Handle(resource.Table[*ec2.Client, subnetBlock]{
+	Handler: resource.Note(resource.Table[*ec2.Client, subnetBlock]{
 		Client: client,
 		Create: resource.Create((*ec2.Client).AssociateSubnetCidrBlock, nil,
 			func(out *ec2.AssociateSubnetCidrBlockOutput) *string {

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -165,7 +166,7 @@ func blocksOf(v *types.Vpc) []vpcBlock {
 var vpcCIDRBlock = resource.Type{
 	Refused: []string{"Ipv4IpamPoolId", "Ipv4NetmaskLength", "Ipv6CidrBlock", "Ipv6CidrBlockNetworkBorderGroup",
 		"Ipv6IpamPoolId", "Ipv6NetmaskLength", "Ipv6Pool"},
-	Handler: resource.Handle(resource.Table[*ec2.Client, vpcBlock]{
+	Handler: resource.Note(resource.Table[*ec2.Client, vpcBlock]{
 		Client: client,
 		Create: resource.Create((*ec2.Client).AssociateVpcCidrBlock, nil,
 			func(out *ec2.AssociateVpcCidrBlockOutput) *string {
@@ -179,7 +180,7 @@ var vpcCIDRBlock = resource.Type{
 			if err != nil {
 				return "", err
 			}
-			for _, block := range blocksOf(v) {
+			for _, block := range slices.Backward(blocksOf(v)) { // the last one may be the stack's
 				if block.six == nil && r.Text("CidrBlock") == block.cidr ||
 					block.six != nil && aws.ToBool(r.Flag("AmazonProvidedIpv6CidrBlock")) {
 					return block.id, nil

@@ -19,7 +19,8 @@ import (
 // answer was lost, a key that came since and has never been used is deleted, and another one is made.
 type accessKeys struct{}
 
-// before is what Progress has of the keys that the user had, divided by commas.
+// before is what Progress has of what was there before: the keys of the user, divided by commas, or the members of the
+// group, divided by slashes.
 const before = "before"
 
 func listKeys(ctx context.Context, c *iam.Client, user string) ([]types.AccessKeyMetadata, error) {

@@ -2,6 +2,9 @@ package iam
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -110,10 +113,21 @@ var groups = resource.Claim(resource.Table[*iam.Client, types.Group]{
 
 // memberships is the handler of AWS::IAM::UserToGroupAddition: users in a group. There is nothing in IAM that has the
 // physical ID, which is the generated name.
+//
+// Create notes first which users are members: a creation that fails leaves them so.
 type memberships struct{}
 
 // Create is part of [resource.Handler].
 func (memberships) Create(ctx context.Context, r *resource.Request) (resource.Result, error) {
+	if _, noted := r.Progress[before]; !noted {
+		members, err := membersOf(ctx, newClient(r.Config), r)
+		if err != nil {
+			return resource.Result{}, err
+		}
+		return resource.Result{
+			Pending: time.Millisecond, Progress: map[string]string{before: strings.Join(members, "/")},
+		}, nil
+	}
 	return memberships{}.set(ctx, r, r.Name)
 }
 
@@ -125,10 +139,10 @@ func (memberships) Update(ctx context.Context, r *resource.Request) (resource.Re
 func (memberships) set(ctx context.Context, r *resource.Request, id string) (resource.Result, error) {
 	c, out := newClient(r.Config), resource.Result{PhysicalID: id, Attributes: map[string]any{"Id": id}}
 	name, users := r.Text("GroupName"), r.Texts("Users")
-	before, had := resource.Text(r.Previous["GroupName"]), resource.Texts(r.Previous["Users"])
-	if before != name {
+	former, had := resource.Text(r.Previous["GroupName"]), resource.Texts(r.Previous["Users"])
+	if former != name {
 		for _, user := range had {
-			if err := removeFromGroup(ctx, c, user, before); err != nil && !resource.IsNotFound(err) {
+			if err := removeFromGroup(ctx, c, user, former); err != nil && !resource.IsNotFound(err) {
 				return out, err
 			}
 		}
@@ -142,7 +156,11 @@ func (memberships) set(ctx context.Context, r *resource.Request, id string) (res
 // Delete is part of [resource.Handler].
 func (memberships) Delete(ctx context.Context, r *resource.Request) (resource.Result, error) {
 	c := newClient(r.Config)
+	members := strings.Split(r.Creation[before], "/")
 	for _, user := range r.Texts("Users") {
+		if slices.Contains(members, user) {
+			continue
+		}
 		if err := removeFromGroup(ctx, c, user, r.Text("GroupName")); err != nil && !resource.IsNotFound(err) {
 			return resource.Result{}, err
 		}
@@ -152,29 +170,38 @@ func (memberships) Delete(ctx context.Context, r *resource.Request) (resource.Re
 
 // Read is part of [resource.Handler].
 func (memberships) Read(ctx context.Context, r *resource.Request) (properties, attributes map[string]any, err error) {
-	wanted := map[string]bool{}
-	for _, user := range r.Texts("Users") {
-		wanted[user] = true
+	members, err := membersOf(ctx, newClient(r.Config), r)
+	if err != nil {
+		return nil, nil, err
 	}
-	var users []any
-	pages := iam.NewGetGroupPaginator(newClient(r.Config), &iam.GetGroupInput{GroupName: r.Pointer("GroupName")})
+	if len(members) == 0 {
+		return nil, nil, resource.ErrNotFound
+	}
+	users := make([]any, len(members))
+	for i, name := range members {
+		users[i] = name
+	}
+	return map[string]any{"GroupName": r.Text("GroupName"), "Users": users}, map[string]any{"Id": r.PhysicalID}, nil
+}
+
+// membersOf returns the users of a request that are members of its group.
+func membersOf(ctx context.Context, c *iam.Client, r *resource.Request) (members []string, err error) {
+	wanted := r.Texts("Users")
+	pages := iam.NewGetGroupPaginator(c, &iam.GetGroupInput{GroupName: r.Pointer("GroupName")})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if resource.IsNotFound(err) {
-			return nil, nil, resource.ErrNotFound
+			return nil, resource.ErrNotFound
 		} else if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, u := range page.Users {
-			if name := aws.ToString(u.UserName); wanted[name] { // others are none of this resource
-				users = append(users, name)
+			if name := aws.ToString(u.UserName); slices.Contains(wanted, name) { // others are none of this resource
+				members = append(members, name)
 			}
 		}
 	}
-	if users == nil {
-		return nil, nil, resource.ErrNotFound
-	}
-	return map[string]any{"GroupName": r.Text("GroupName"), "Users": users}, map[string]any{"Id": r.PhysicalID}, nil
+	return members, nil
 }
 
 // Updatable returns the properties that the handler changes in place.
