@@ -143,7 +143,7 @@ func (t *Template) Bind(ctx context.Context, inputs Inputs) (*Bound, error) {
 	return b, nil
 }
 
-// DropProcessed lets go of the template as its transforms have made it, with all that loops have made of resources whose
+// DropProcessed lets go of the template as its transforms have made it, with all that loops made of resources whose
 // condition does not hold. It is for those who keep a Bound; Processed, ResourceTypes and Capabilities come before.
 func (b *Bound) DropProcessed() { b.processed = nil }
 

@@ -239,7 +239,7 @@ func TestWhatExistsAlreadyIsNotTheStacks(t *testing.T) {
 	}
 }
 
-// What is as the stack wants it, but was there before, stays what it is when the creation of the stack's own fails or is
+// What is as the stack wants it, but was there before, stays as it is when the creation of the stack's own fails or is
 // given up.
 func TestWhatWasThereBeforeIsNotTheStacks(t *testing.T) {
 	t.Parallel()
