@@ -83,6 +83,9 @@ func (s *Service) CancelKeyDeletion(ctx context.Context, in *kms.CancelKeyDeleti
 		if k.State != types.KeyStatePendingDeletion {
 			return &types.KMSInvalidStateException{Message: new(k.ARN() + " is not pending deletion.")}
 		}
+		if !k.DeleteAt.After(s.timestamp()) { // parts of it may be gone
+			return &types.KMSInvalidStateException{Message: new(k.ARN() + " is being deleted.")}
+		}
 		k.State, k.DeleteAt = types.KeyStateDisabled, time.Time{}
 		return nil
 	})

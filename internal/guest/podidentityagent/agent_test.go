@@ -296,3 +296,19 @@ func BenchmarkWarmPod(b *testing.B) {
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }
+
+// TestAClockThatIsOff checks the agent of a node whose clock is an hour off.
+func TestAClockThatIsOff(t *testing.T) {
+	t.Parallel()
+	a := newTestAgent(&service{lifetime: 6 * time.Hour})
+	token := tokenUntil(t, time.Now().Add(24*time.Hour))
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		a.now = func() time.Time { return time.Now().Add(off) }
+		keyID(t, get(a, token, IPv4, "/v1/credentials"))
+	}
+	a.now = func() time.Time { return time.Now().Add(25 * time.Hour) }
+	if got := get(a, token, IPv4, "/v1/credentials"); got.Code != http.StatusBadRequest ||
+		!strings.Contains(got.Body.String(), "expired") {
+		t.Errorf("a day ahead: %d %s", got.Code, got.Body)
+	}
+}
