@@ -136,6 +136,7 @@ type StackRevision struct {
 	Parameters   []StackParameter
 	Capabilities []string          `json:",omitempty"`
 	Types        []string          `json:",omitempty"` // of resources, also of those whose condition does not hold
+	AllowedTypes []string          `json:",omitempty"` // that the request named, with wildcards; empty for all
 	Topics       []string          `json:",omitempty"` // NotificationARNs
 	Tags         map[string]string `json:",omitempty"`
 	Transforms   []string          `json:",omitempty"`

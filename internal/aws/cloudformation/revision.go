@@ -67,7 +67,8 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 		return nil, err
 	}
 	p.row = record.StackRevision{Account: v.Account, Description: parsed.Description, Transforms: parsed.Transforms,
-		CreatedAt: s.timestamp(), Tags: previous.Tags, Capabilities: textsOf(w.capabilities)}
+		CreatedAt: s.timestamp(), Tags: previous.Tags, Capabilities: textsOf(w.capabilities),
+		AllowedTypes: w.types}
 	if w.tags != nil {
 		if p.row.Tags, err = readTags(w.tags); err != nil {
 			return nil, err

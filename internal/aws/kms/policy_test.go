@@ -99,6 +99,10 @@ func TestAKeyPolicyMeansItsPrincipalsNotTheirNames(t *testing.T) {
 	key := w.key(allow(`"kms:*"`, principal(arn), "*") + "," + rootOnly)
 	in := &kms.EncryptInput{KeyId: &key, Plaintext: []byte("x")}
 	awstest.Must[*kms.EncryptOutput](t)(session.Encrypt(ctx, in))
+	ofSession := w.key(rootOnly + "," + allow(`"kms:Encrypt"`,
+		principal("arn:aws:sts::"+account+":assumed-role/app/session"), "*"))
+	awstest.Must[*kms.EncryptOutput](t)(session.Encrypt(ctx, &kms.EncryptInput{KeyId: &ofSession,
+		Plaintext: []byte("x")}))
 	granted := w.key("")
 	awstest.Must[*kms.CreateGrantOutput](t)(w.CreateGrant(ctx, &kms.CreateGrantInput{KeyId: &granted,
 		GranteePrincipal: &arn, Operations: grantOps(types.GrantOperationEncrypt)}))
@@ -117,8 +121,10 @@ func TestAKeyPolicyMeansItsPrincipalsNotTheirNames(t *testing.T) {
 	}
 	_, err := session.Encrypt(ctx, in)
 	awstest.WantCode(t, err, "AccessDeniedException")
-	_, err = session.Encrypt(ctx, &kms.EncryptInput{KeyId: &granted, Plaintext: []byte("x")})
-	awstest.WantCode(t, err, "AccessDeniedException")
+	for _, other := range []string{ofSession, granted} {
+		_, err = session.Encrypt(ctx, &kms.EncryptInput{KeyId: &other, Plaintext: []byte("x")})
+		awstest.WantCode(t, err, "AccessDeniedException")
+	}
 }
 
 // deleteAccessKeys deletes the one access key of a user.

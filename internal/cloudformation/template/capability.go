@@ -79,17 +79,19 @@ func (t *Template) MissingCapabilities(needs, given []string) []string {
 	})
 }
 
-// hasMember reports whether properties have a member, or may have it: they may be what a function chooses.
+// hasMember reports whether properties have a member, or may have it: they may be what a function makes.
 func hasMember(properties any, name string) bool {
-	switch v := properties.(type) {
-	case map[string]any:
-		if _, ok := v[name]; ok {
-			return true
-		}
-		function, argument := functionOf(v)
-		return function != "" && hasMember(argument, name)
-	case []any:
-		return slices.ContainsFunc(v, func(inner any) bool { return hasMember(inner, name) })
+	object, _ := properties.(map[string]any)
+	function, argument := functionOf(object)
+	switch {
+	case function == "":
+		_, ok := object[name]
+		return ok
+	case function == "Ref":
+		return false // AWS::NoValue: other values are no objects
+	case strings.EqualFold(function, "Fn::If"):
+		branches, _ := argument.([]any)
+		return slices.ContainsFunc(branches, func(branch any) bool { return hasMember(branch, name) })
 	}
-	return false
+	return true
 }

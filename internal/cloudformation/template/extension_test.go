@@ -162,6 +162,11 @@ func TestTypesOfExpandedResources(t *testing.T) {
 				policy + "}, {" + policy + "}]}}",
 			[]string{"AWS::IAM::Role", CapabilityNamedIAM},
 		},
+		"properties that a function makes": {
+			extended("Mappings: {M: {a: {b: c}}}\nResources: {R: {Type: AWS::IAM::Role, Properties: " +
+				"{'Fn::FindInMap': [M, a, x, {DefaultValue: {RoleName: a, " + policy + "}}]}}}"),
+			[]string{"AWS::IAM::Role", CapabilityNamedIAM, CapabilityAutoExpand},
+		},
 	} {
 		b, err := bindText(t, test.body, Inputs{})
 		if err != nil {

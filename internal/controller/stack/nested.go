@@ -86,7 +86,7 @@ func (nested) Create(ctx context.Context, r *resource.Request) (resource.Result,
 			return resource.Result{}, err
 		}
 		in := &cloudformation.CreateStackInput{StackName: &r.Name, TemplateBody: &body, Parameters: parameters, Tags: tags,
-			Capabilities: capabilitiesOf(r), ClientRequestToken: &r.Token}
+			Capabilities: capabilitiesOf(r), ResourceTypes: r.AllowedTypes, ClientRequestToken: &r.Token}
 		if minutes := numberOf(r.Properties["TimeoutInMinutes"], 0); minutes > 0 {
 			in.TimeoutInMinutes = aws.Int32(int32(minutes))
 		}
@@ -160,7 +160,8 @@ func (nested) Update(ctx context.Context, r *resource.Request) (resource.Result,
 			return resource.Result{PhysicalID: r.PhysicalID}, err
 		}
 		_, err = client.UpdateStack(ctx, &cloudformation.UpdateStackInput{StackName: &r.PhysicalID, TemplateBody: &body,
-			Parameters: parameters, Tags: tags, Capabilities: capabilitiesOf(r), ClientRequestToken: &r.Token})
+			Parameters: parameters, Tags: tags, Capabilities: capabilitiesOf(r), ResourceTypes: r.AllowedTypes,
+			ClientRequestToken: &r.Token})
 		switch {
 		case err == nil:
 		case saysStack(err, "No updates are to be performed"):

@@ -93,6 +93,25 @@ func TestCapabilitiesOfNestedStacks(t *testing.T) {
 	w.await("with", types.StackStatusCreateComplete)
 }
 
+// A nested stack has resources of the types that were allowed for its parent, no others.
+func TestTypesOfNestedStacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	body := fmt.Sprintf(`{"Resources":{"Net":{"Type":"AWS::CloudFormation::Stack","Properties":{"TemplateURL":%q,
+		"Parameters":{"Cidr":"10.0.0.0/16"}}}}}`, child(""))
+	for name, allowed := range map[string][]string{"without": nil, "with": {"AWS::EC2::VPC", "AWS::Logs::*"}} {
+		id := w.create(name, body, func(in *cloudformation.CreateStackInput) {
+			in.ResourceTypes = append(allowed, "AWS::CloudFormation::Stack")
+		})
+		if allowed == nil {
+			w.await(id, types.StackStatusRollbackComplete)
+			w.wantEvents(id, "is not allowed by parameter ResourceTypes")
+		} else {
+			w.await(id, types.StackStatusCreateComplete)
+		}
+	}
+}
+
 func TestANestedStackThatCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -112,7 +112,7 @@ func (p *pass) request(ctx context.Context, row store.Row[record.StackResource],
 		if err != nil {
 			return in, err
 		}
-		in.Capabilities = of.Capabilities
+		in.Capabilities, in.AllowedTypes = of.Capabilities, of.AllowedTypes
 	}
 	if w.Action == record.ResourceUpdate {
 		in.PreviousTags = maps.Clone(r.Live.Tags)

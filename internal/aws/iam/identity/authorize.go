@@ -115,9 +115,12 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 }
 
 // renameUnlessMeant takes its ARNs from a principal that only has the name of one which the resource's policy means,
-// and which has been deleted since. ids are the unique IDs of those by ARN.
+// and which has been deleted since. ids are the unique IDs of those by ARN: a user or a role, or a session of one.
 func renameUnlessMeant(request *policy.Request, ids map[string]string) {
 	who := &request.Principal
+	if id, ok := ids[who.ARN]; ok && id != who.ID {
+		who.ARN = who.ID
+	}
 	if id, ok := ids[who.IAMARN]; ok && id != who.ID {
 		who.ARN, who.IAMARN = who.ID, who.ID
 	}

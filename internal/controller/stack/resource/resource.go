@@ -60,8 +60,9 @@ type Request struct {
 	Tags         map[string]string
 	PreviousTags map[string]string // in updates
 
-	// Capabilities are those that the stack was given, such as CAPABILITY_IAM, in creations and updates.
-	Capabilities []string
+	// Capabilities are those that the stack was given, such as CAPABILITY_IAM, and AllowedTypes the resource types that
+	// it may have, empty for all, in creations and updates.
+	Capabilities, AllowedTypes []string
 
 	Progress map[string]string // what the last Result of this operation said; empty in the first call
 	Now      func() time.Time
