@@ -67,6 +67,8 @@ func TestAddons(t *testing.T) {
 		}
 	})
 	// The takeover changes the MTU of the nodes' interfaces: pods with much to say come after it, lest they be cut off.
+	c.run("pod identity without the daemon", (*cluster).withoutDaemon)
+	c.run("vpc-cni by pod identity", (*cluster).networkByIdentity)
 	c.run("metrics-server", (*cluster).metrics)
 	c.run("cert-manager", (*cluster).certificates)
 	c.run("gatekeeper", (*cluster).gatekeeper)

@@ -72,6 +72,9 @@ func (c *cluster) podIdentity() {
 		c.contains("aws in "+pod, in(pod, "aws", "sts", "get-caller-identity"), want)
 		c.contains("boto3 in "+pod, in(pod, "python3", "-c", boto3), want)
 	}
+	for pod, want := range map[string]string{"web": "assumed-role/web/eks-ironman-20-web-", "db": "assumed-role/db/"} {
+		c.contains("the SDK for Go in "+pod, in(pod, "whoami"), want)
+	}
 	c.contains("by a tag of the session", in("web", "aws", "eks", "describe-cluster", "--name", c.Cluster), `"ACTIVE"`)
 	if out, errs, err := c.Try(c.Config, "kubectl", "exec", "web", "--", "aws", "iam", "list-roles"); err == nil ||
 		!strings.Contains(errs, "no identity-based policy allows the iam:ListRoles action") {
@@ -100,10 +103,149 @@ for token in ["", "e30.e30.e30", open("/var/run/secrets/kubernetes.io/serviceacc
 END`), "400 Service account token cannot be empty", "400 Service account token cannot be parsed",
 		"(InvalidTokenException)")
 
+	c.faultsOfTokens(in)
+
 	// Without its agent a pod keeps what it has; the DaemonSet brings the agent back.
 	c.kubectl("delete", "pods", "-n", "kube-system", "-l", "app.kubernetes.io/name=eks-pod-identity-agent", "--wait")
 	c.kubectl("rollout", "status", "daemonset/eks-pod-identity-agent", "-n", "kube-system", "--timeout="+
 		eventually.Limit.String())
 	c.contains("a new agent", in("web", "aws", "sts", "get-caller-identity"), "assumed-role/web/")
+	c.kubectl("delete", "pod/web", "pod/db")
+}
+
+// askAgent is a program that asks the agent for credentials with the token of its argument.
+const askAgent = `import sys, urllib.request, urllib.error
+try:
+    r = urllib.request.Request("http://169.254.170.23/v1/credentials", headers={"Authorization": sys.argv[1]})
+    print(urllib.request.urlopen(r).status)
+except urllib.error.HTTPError as e:
+    print(e.code, e.read().decode())
+`
+
+// faultsOfTokens tries what tokens and sessions are worth when what they are for has changed.
+func (c *cluster) faultsOfTokens(in func(pod string, command ...string) string) {
+	c.t.Helper()
+	// The token of a pod that is gone.
+	c.kubectl("apply", "-f", c.file("gone.yaml", `apiVersion: v1
+kind: Pod
+metadata: {name: gone, namespace: default}
+spec:
+  serviceAccountName: web
+  terminationGracePeriodSeconds: 0
+  containers: [{name: aws, image: "`+harness.AWSCLI+`", command: [sleep, infinity]}]
+`))
+	c.kubectl("wait", "--for=condition=Ready", "pod/gone", "--timeout="+eventually.Limit.String())
+	token := in("gone", "sh", "-c", `cat "$AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"`)
+	c.kubectl("delete", "pod/gone", "--wait")
+	c.contains("the token of a pod that is gone", in("web", "python3", "-c", askAgent, token), "400",
+		"InvalidTokenException")
+
+	// A clock that is off: what is signed says so.
+	if out, errs, err := c.Try(c.Config, "kubectl", "exec", "web", "--", "env",
+		"LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "FAKETIME=+1h", "aws", "sts",
+		"get-caller-identity"); err == nil || !strings.Contains(errs, "Signature not yet current") {
+		c.t.Errorf("with a clock an hour ahead: %v %s%s", err, out, errs)
+	}
+
+	// A trust policy for another namespace, while the pod holds a session; and no role any more.
+	provider := strings.TrimPrefix(c.issuer(), "https://")
+	c.aws("iam", "update-assume-role-policy", "--role-name", "db", "--policy-document",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Federated":"arn:aws:iam::111122223333:oidc-provider/`+
+			provider+`"},"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringEquals":{"`+provider+
+			`:sub":"system:serviceaccount:other:db"}}}]}`)
+	refused := func(what, want string, command ...string) {
+		c.t.Helper()
+		out, errs, err := c.Try(c.Config, "kubectl", append([]string{"exec", "db", "--"}, command...)...)
+		if err == nil || !strings.Contains(errs, want) {
+			c.t.Errorf("%s: %v %s%s, want %s", what, err, out, errs, want)
+		}
+	}
+	// The SDK for Go asks for a session; the aws command line has kept one in a file, which goes on.
+	refused("a trust policy for another namespace", "Not authorized to perform sts:AssumeRoleWithWebIdentity", "whoami")
+	c.contains("a session from before", in("db", "aws", "sts", "get-caller-identity"), "assumed-role/db/")
+	c.contains("coracle identity of db", c.must("coracle", "identity", "pod/db", "--data-dir", c.Dir),
+		"does not let the token of this service account in")
+	c.aws("iam", "detach-role-policy", "--role-name", "db", "--policy-arn",
+		"arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
+	c.aws("iam", "delete-role", "--role-name", "db")
+	refused("a role that is gone", "InvalidClientTokenId", "aws", "sts", "get-caller-identity")
+	refused("a role that is gone", "Not authorized to perform sts:AssumeRoleWithWebIdentity", "whoami")
+}
+
+// withoutDaemon kills the daemon under a pod with a role: its agent goes on with what it has.
+func (c *cluster) withoutDaemon() {
+	c.kubectl("apply", "-f", c.file("roles.yaml", fmt.Sprintf(roles, clustertest.RoleARN("db"))))
+	c.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout="+eventually.Limit.String())
+	c.contains("before", c.kubectl("exec", "web", "--", "whoami"), "assumed-role/web/")
+	c.kubectl("exec", "web", "--", "sh", "-c", `cat >/tmp/ask.py <<'END'
+`+askAgent+`END
+( while sleep 0.2; do python3 /tmp/ask.py "$(cat "$AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")"; done ) >/tmp/asked 2>&1 &`)
+	c.until("the pod asks", func() error {
+		if out := c.kubectl("exec", "web", "--", "cat", "/tmp/asked"); !strings.Contains(out, "200") {
+			return fmt.Errorf("answered %s", out)
+		}
+		return nil
+	})
+	c.Restart()
+	c.until("kubectl works again", func() error {
+		_, errs, err := c.Try(c.Config, "kubectl", "exec", "web", "--", "whoami")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, errs)
+		}
+		return nil
+	})
+	if out := strings.Fields(c.kubectl("exec", "web", "--", "cat", "/tmp/asked")); len(out) == 0 ||
+		strings.Trim(strings.Join(out, ""), "20") != "" {
+		c.t.Errorf("meanwhile the agent answered %q", out)
+	}
 	c.kubectl("delete", "pod/web", "pod/db", "--wait=false")
+}
+
+// networkByIdentity gives the VPC CNI plugin a role by EKS Pod Identity, and takes the permission from the role of the
+// nodes: pods get addresses nevertheless.
+func (c *cluster) networkByIdentity() {
+	c.aws("iam", "create-role", "--role-name", "cni", "--assume-role-policy-document",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},
+		"Action":["sts:AssumeRole","sts:TagSession"]}]}`)
+	c.aws("iam", "attach-role-policy", "--role-name", "cni", "--policy-arn",
+		"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
+	c.addon("create-addon", "vpc-cni", "--resolve-conflicts", "OVERWRITE", "--pod-identity-associations",
+		"serviceAccount=aws-node,roleArn="+clustertest.RoleARN("cni"))
+	a := c.await("vpc-cni", ekstypes.AddonStatusActive)
+	if len(a.PodIdentityAssociations) != 1 {
+		c.t.Fatalf("the associations of the add-on are %q", a.PodIdentityAssociations)
+	}
+	id := a.PodIdentityAssociations[0][strings.LastIndex(a.PodIdentityAssociations[0], "/")+1:]
+	c.contains("its owner", c.aws("eks", "describe-pod-identity-association", "--cluster-name", c.Cluster,
+		"--association-id", id), `"ownerArn": "`+*a.AddonArn+`"`)
+	c.refused([]string{"owned by", "vpc-cni"}, "eks", "delete-pod-identity-association", "--cluster-name", c.Cluster,
+		"--association-id", id)
+	c.kubectl("rollout", "restart", "daemonset/aws-node", "-n", "kube-system") // running pods have no role yet
+	c.kubectl("rollout", "status", "daemonset/aws-node", "-n", "kube-system", "--timeout="+eventually.Limit.String())
+	c.aws("iam", "detach-role-policy", "--role-name", clustertest.NodeRole, "--policy-arn",
+		"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
+	c.kubectl("apply", "-f", c.file("many.yaml", `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: many, namespace: default}
+spec:
+  replicas: 30
+  selector: {matchLabels: {app: many}}
+  template:
+    metadata: {labels: {app: many}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: pause, image: "`+harness.Agnhost+`", args: [pause]}]
+`))
+	c.kubectl("rollout", "status", "deployment/many", "--timeout="+eventually.Limit.String())
+	c.kubectl("delete", "deployment/many", "--wait=false")
+	denied := c.must("coracle", "denied", "--principal", "role/"+clustertest.NodeRole, "--data-dir", c.Dir)
+	if strings.Contains(denied, "ec2:AssignPrivateIpAddresses") || strings.Contains(denied, "ec2:CreateNetworkInterface") {
+		c.t.Errorf("the plugin asked with the role of the node:\n%s", denied)
+	}
+	c.aws("iam", "attach-role-policy", "--role-name", clustertest.NodeRole, "--policy-arn",
+		"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
+	c.addon("delete-addon", "vpc-cni", "--preserve")
+	c.gone("vpc-cni")
+	// The association is the user's now, as aws-node goes on with it.
+	c.aws("eks", "delete-pod-identity-association", "--cluster-name", c.Cluster, "--association-id", id)
 }

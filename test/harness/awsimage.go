@@ -24,12 +24,12 @@ import (
 	"github.com/coracle-eks/coracle/node"
 )
 
-// AWSCLI is the reference of an image as users build them: Debian with the aws command line and boto3, unmodified, and
-// nothing of ours.
+// AWSCLI is the reference of an image as users build them: Debian with the aws command line and boto3, unmodified,
+// faketime, and a program of their own with the SDK for Go, which is whoami.
 const AWSCLI = "docker.io/example/aws-cli:trixie"
 
 // awsPackages are the packages of [AWSCLI], without their dependencies.
-var awsPackages = []string{"awscli", "python3-boto3", "ca-certificates", "coreutils", "dash"}
+var awsPackages = []string{"awscli", "python3-boto3", "ca-certificates", "coreutils", "dash", "libfaketime"}
 
 // AWSCLIArchive returns the file of a docker archive of [AWSCLI]. It is assembled of Debian packages, once for all
 // tests, as no image can be pulled. It needs apt and root.
@@ -53,7 +53,7 @@ func AWSCLIArchive(t testing.TB) string {
 	layer := filepath.Join(t.TempDir(), "layer.tar")
 	f, err := os.Create(layer)
 	must(err)
-	must(writePackages(f, packages))
+	must(writePackages(f, packages, buildProgram(t, "whoami")))
 	must(f.Close())
 	l, err := tarball.LayerFromFile(layer)
 	must(err)
@@ -119,8 +119,8 @@ var leftOut = []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "us
 // ends without any of them.
 var boto3APIs = []string{"sts", "eks"}
 
-// writePackages writes the files of packages as one archive, in the layout of a merged /usr.
-func writePackages(to io.Writer, packages []string) error {
+// writePackages writes the files of packages and a program as one archive, in the layout of a merged /usr.
+func writePackages(to io.Writer, packages []string, program string) error {
 	w := tar.NewWriter(to)
 	for _, link := range []string{"bin", "lib", "lib64", "sbin"} {
 		err := w.WriteHeader(&tar.Header{Name: link, Typeflag: tar.TypeSymlink, Linkname: "usr/" + link})
@@ -165,8 +165,17 @@ func writePackages(to io.Writer, packages []string) error {
 			}
 		}
 	}
-	err := w.WriteHeader(&tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644,
-		Size: int64(authorities.Len())})
+	content, err := os.ReadFile(program)
+	if err == nil {
+		err = w.WriteHeader(&tar.Header{Name: "usr/bin/" + filepath.Base(program), Mode: 0o755, Size: int64(len(content))})
+	}
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	if err == nil {
+		err = w.WriteHeader(&tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644,
+			Size: int64(authorities.Len())})
+	}
 	if err == nil {
 		_, err = w.Write(authorities.Bytes())
 	}

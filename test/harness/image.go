@@ -31,15 +31,22 @@ func AgnhostArchive(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("the tests' pods need a static busybox (scripts/setup installs it): %v", err)
 	}
-	fetch := filepath.Join(t.TempDir(), "fetch")
-	build := exec.Command("go", "build", "-o", fetch, "./test/fetch")
-	build.Dir, build.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the client of the tests' pods: %v\n%s", err, out)
-	}
+	fetch := buildProgram(t, "fetch")
 	return archive(t, Agnhost, []string{"/agnhost"}, map[string]string{
 		"agnhost": filepath.Join(Root(), "bin", "node", "agnhost"), "bin/busybox": busybox, "bin/fetch": fetch,
 	}, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
+}
+
+// buildProgram builds a program of the tests' pods, and returns its file.
+func buildProgram(t testing.TB, name string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, "./test/"+name)
+	build.Dir, build.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s of the tests' pods: %v\n%s", name, err, out)
+	}
+	return file
 }
 
 // PauseArchive returns the file of a docker archive of [Pause], or of the same under another name.
