@@ -219,7 +219,11 @@ func maxSession(seconds *int32) (time.Duration, error) {
 
 var principalARN = regexp.MustCompile(`^arn:aws:iam::(\d{12}):(user|role)/(?:.+/)?([^/]+)$`)
 
-// resolveTrustPolicy checks a trust policy, and finds the unique ids of the users and roles that it names.
+// sessionARN matches the ARN of a session of a role.
+var sessionARN = regexp.MustCompile(`^arn:aws:sts::(\d{12}):assumed-role/([^/]+)/.+$`)
+
+// resolveTrustPolicy checks a trust policy, and finds the unique ids of the users and roles that it names,
+// or whose sessions.
 func (s *Service) resolveTrustPolicy(ctx context.Context, document string) (map[string]string, error) {
 	d, err := parsePolicy(policy.Trust, document)
 	if err != nil {
@@ -231,6 +235,15 @@ func (s *Service) resolveTrustPolicy(ctx context.Context, document string) (map[
 	ids := map[string]string{}
 	for _, statement := range d.Statements {
 		for _, arn := range statement.PrincipalNames("AWS") {
+			if m := sessionARN.FindStringSubmatch(arn); m != nil {
+				row, err := s.roles.Get(ctx, record.RoleKey(m[1], m[2]))
+				if err == nil {
+					ids[arn] = row.Value.ID
+				} else if ignoreMissing(err) != nil {
+					return nil, err
+				}
+				continue
+			}
 			m := principalARN.FindStringSubmatch(arn)
 			if m == nil {
 				continue

@@ -153,3 +153,27 @@ func TestCrossAccountWithExternalID(t *testing.T) {
 		t.Errorf("the account that is not trusted: %v", err)
 	}
 }
+
+// A trust policy that names a session of a role means that role, not one that gets its name later.
+func TestTrustOfASessionEndsWithItsRole(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, p := t.Context(), aws.String
+	session := func() aws.Credentials {
+		arn := a.NewRole(t, "worker", trust(`{"AWS":"111122223333"}`, `"sts:AssumeRole"`))
+		out := awstest.Must[*sts.AssumeRoleOutput](t)(a.STS(a.Root).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: &arn,
+			RoleSessionName: p("me")}))
+		return credentials(out.Credentials)
+	}
+	first := session()
+	target := a.NewRole(t, "target", trust(`{"AWS":"arn:aws:sts::111122223333:assumed-role/worker/me"}`,
+		`"sts:AssumeRole"`))
+	in := &sts.AssumeRoleInput{RoleArn: &target, RoleSessionName: p("me")}
+	if _, err := a.STS(first).AssumeRole(ctx, in); err != nil {
+		t.Errorf("the session that is meant: %v", err)
+	}
+	awstest.Must[*iam.DeleteRoleOutput](t)(a.IAM(a.Root).DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: p("worker")}))
+	if _, err := a.STS(session()).AssumeRole(ctx, in); awstest.Code(err) != "AccessDenied" {
+		t.Errorf("a session of another role of its name: %v", err)
+	}
+}
