@@ -2,6 +2,7 @@ package forward
 
 import (
 	"cmp"
+	stdjson "encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -32,6 +33,9 @@ func readBody(r *wire.Forwarded, into any) error {
 	if len(r.Body) == 0 {
 		return nil
 	}
+	if err := wire.CheckValues(r.Body); err != nil {
+		return err
+	}
 	return readMembers(r.Body, into)
 }
 
@@ -42,7 +46,7 @@ func readMembers(object []byte, into any) error {
 	if err == nil && len(strict) > 0 {
 		err = strict[0]
 	}
-	var members map[string]any
+	var members map[string]stdjson.RawMessage
 	if err == nil {
 		err = json.UnmarshalCaseSensitivePreserveInts(object, &members)
 	}

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
@@ -138,9 +139,16 @@ func (in *dynamoInput) targets(r *wire.Forwarded, operation string) ([]wire.Targ
 	return nil, refuse("the operation %s of DynamoDB", operation)
 }
 
+// maxTransactItems is how many items a transaction may have.
+const maxTransactItems = 100
+
 // transactionTargets returns what a transaction needs permission for.
 func (in *dynamoInput) transactionTargets(r *wire.Forwarded, on func(string, ...string) []wire.Target) (
 	targets []wire.Target, err error) {
+	if len(in.TransactItems) > maxTransactItems {
+		return nil, &wire.Error{Code: "ValidationException", Status: http.StatusBadRequest,
+			Message: fmt.Sprintf("The transaction has %d items; the maximum is %d.", len(in.TransactItems), maxTransactItems)}
+	}
 	for _, item := range in.TransactItems {
 		for _, member := range slices.Sorted(maps.Keys(item)) {
 			action, ok := itemActions[member]

@@ -99,8 +99,11 @@ func (f *Forwarder) forward(w http.ResponseWriter, r *wire.Forwarded, e Endpoint
 	if err != nil {
 		return noCredentials(e, caller.Account, err)
 	}
-	if region == "" {
-		region = wire.RegionFrom(ctx)
+	switch asked := wire.RegionFrom(ctx); {
+	case region == "":
+		region = asked
+	case region != asked && e.Service.Name != "s3": // whose ARNs have no region
+		return refuse("requests for %s in %s: forward-credentials has the endpoint in %s", e.Service.Name, asked, region)
 	}
 	if err := r.BeginTransfer(); err != nil {
 		return err

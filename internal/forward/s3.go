@@ -23,7 +23,9 @@ const (
 	maxObject = 5 << 30
 	// maxDeletion limits the body of DeleteObjects, which names up to maxDeleted objects.
 	maxDeletion = 2 << 20
-	maxDeleted  = 1000
+	// maxTags is how many tags an object may have.
+	maxTags    = 10
+	maxDeleted = 1000
 )
 
 // Actions of Amazon S3 by method and subresource, the query parameter that makes a request one of another operation.
@@ -81,7 +83,7 @@ var (
 			"retention": "PutObjectRetention", "tagging": "PutObjectTagging", "uploadId": "PutObject",
 		},
 		http.MethodPost: {
-			"restore": "RestoreObject", "select": "GetObject", "uploads": "PutObject", "uploadId": "PutObject",
+			"select": "GetObject", "uploads": "PutObject", "uploadId": "PutObject",
 		},
 		http.MethodDelete: {"": "DeleteObject", "tagging": "DeleteObjectTagging", "uploadId": "AbortMultipartUpload"},
 	}
@@ -142,6 +144,10 @@ func checkHeader(name string) error {
 		return nil
 	}
 	name = strings.ToLower(name)
+	// With these, MinIO writes what an archive has under names of its own.
+	if strings.HasPrefix(name, "x-amz-meta-snowball-") || strings.HasPrefix(name, "x-amz-meta-minio-") {
+		return refuse("the header %s of S3", name)
+	}
 	for _, known := range headers {
 		if name == known || strings.HasSuffix(known, "-") && strings.HasPrefix(name, known) {
 			return nil
@@ -196,8 +202,9 @@ type s3Request struct {
 	subresource string
 	header      map[string]string // as in call
 	targets     []wire.Target
-	body        []byte // as in call
-	source      string // of a copy: BUCKET/KEY
+	body        []byte              // as in call
+	source      string              // of a copy: BUCKET/KEY
+	keys        map[string][]string // condition keys, of all targets
 }
 
 // locate returns the bucket and the key of a request, decoded; "" for what it has not. The names that it returns are
@@ -322,7 +329,7 @@ func (in *s3Request) hasParam(name string) bool {
 // need adds an action on a resource to what the request needs permission for.
 func (in *s3Request) need(action, resource string) {
 	in.targets = append(in.targets, wire.Target{Action: "s3:" + action, Resource: resource,
-		Conditions: in.conditions(), Unread: in.isUnread})
+		Conditions: in.keys, Unread: in.isUnread})
 }
 
 func bucketARN(bucket string) string { return "arn:aws:s3:::" + bucket }
@@ -331,6 +338,13 @@ func objectARN(bucket, key string) string { return bucketARN(bucket) + "/" + key
 
 // authorize finds what the request needs permission for.
 func (in *s3Request) authorize(subresource string) error {
+	var err error
+	if in.keys, err = in.conditions(); err != nil {
+		return err
+	}
+	if version := in.query.Get("versionId"); version != strings.TrimSpace(version) {
+		return invalidArgument("versionId") // an endpoint might read none
+	}
 	if in.bucket == "" {
 		if in.Method != http.MethodGet || subresource != "" {
 			return refuse("%s %s of S3", in.Method, subresource)
@@ -354,10 +368,10 @@ func (in *s3Request) authorize(subresource string) error {
 		if action != "PutObject" || in.Method != http.MethodPut {
 			return invalidArgument("x-amz-copy-source")
 		}
-		var err error
 		if source, err = in.readSource(text); err != nil {
 			return err
 		}
+		in.keys["s3:x-amz-copy-source"] = []string{in.source}
 	}
 	name := action
 	if in.query.Get("versionId") != "" && versionActions[action] != "" {
@@ -573,7 +587,7 @@ func (in *s3Request) isUnread(key string) bool {
 
 // conditions returns the condition keys of S3.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html
-func (in *s3Request) conditions() map[string][]string {
+func (in *s3Request) conditions() (map[string][]string, error) {
 	account := []string{wire.CallerFrom(in.Context()).Account}
 	keys := map[string][]string{"s3:signatureversion": {"AWS4-HMAC-SHA256"}, "s3:authType": {"REST-HEADER"},
 		"s3:ResourceAccount": account, "aws:ResourceAccount": account}
@@ -585,9 +599,6 @@ func (in *s3Request) conditions() map[string][]string {
 	}
 	if in.TLS != nil {
 		keys["s3:TlsVersion"] = []string{strings.TrimPrefix(tls.VersionName(in.TLS.Version), "TLS ")}
-	}
-	if in.source != "" {
-		keys["s3:x-amz-copy-source"] = []string{in.source}
 	}
 	if in.key == "" {
 		for _, name := range []string{"prefix", "delimiter", "max-keys"} {
@@ -605,11 +616,14 @@ func (in *s3Request) conditions() map[string][]string {
 		}
 	}
 	tags, err := url.ParseQuery(in.param("x-amz-tagging"))
-	if err == nil && len(tags) > 0 {
+	if err != nil || len(tags) > maxTags {
+		return nil, invalidArgument("x-amz-tagging")
+	}
+	if len(tags) > 0 {
 		keys["s3:RequestObjectTagKeys"] = slices.Sorted(maps.Keys(tags))
 		for name, values := range tags {
 			keys["s3:RequestObjectTag/"+name] = values
 		}
 	}
-	return keys
+	return keys, nil
 }

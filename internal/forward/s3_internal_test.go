@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -15,31 +16,38 @@ import (
 func TestS3Operations(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]string{
-		"GET /":                                 "ListAllMyBuckets *",
-		"GET /b1b":                              "ListBucket b1b",
-		"GET /b1b?list-type=2&prefix=a":         "ListBucket b1b",
-		"GET /b1b/?versions":                    "ListBucketVersions b1b",
-		"GET /b1b?uploads":                      "ListBucketMultipartUploads b1b",
-		"GET /b1b?location":                     "GetBucketLocation b1b",
-		"HEAD /b1b":                             "ListBucket b1b",
-		"PUT /b1b":                              "CreateBucket b1b",
-		"PUT /b1b?policy":                       "PutBucketPolicy b1b",
-		"DELETE /b1b":                           "DeleteBucket b1b",
-		"DELETE /b1b?policy":                    "DeleteBucketPolicy b1b",
-		"DELETE /b1b?lifecycle":                 "PutLifecycleConfiguration b1b",
-		"GET /b1b/a/b?x-id=GetObject":           "GetObject b1b/a/b",
-		"GET /b1b/k?versionId=1":                "GetObjectVersion b1b/k",
-		"GET /b1b/k?acl&versionId=1":            "GetObjectVersionAcl b1b/k",
-		"GET /b1b/k?attributes":                 "GetObjectAttributes b1b/k GetObject b1b/k",
-		"GET /b1b/k?uploadId=1":                 "ListMultipartUploadParts b1b/k",
-		"HEAD /b1b/k":                           "GetObject b1b/k",
-		"PUT /b1b/k":                            "PutObject b1b/k",
-		"PUT /b1b/k?partNumber=1&uploadId=1":    "PutObject b1b/k",
-		"PUT /b1b/k?tagging":                    "PutObjectTagging b1b/k",
-		"PUT /b1b/k?x-amz-acl=public-read":      "PutObject b1b/k PutObjectAcl b1b/k",
-		"POST /b1b/k?uploads":                   "PutObject b1b/k",
-		"POST /b1b/k?uploadId=1":                "PutObject b1b/k",
-		"POST /b1b/k?restore":                   "RestoreObject b1b/k",
+		"GET /":                              "ListAllMyBuckets *",
+		"GET /b1b":                           "ListBucket b1b",
+		"GET /b1b?list-type=2&prefix=a":      "ListBucket b1b",
+		"GET /b1b/?versions":                 "ListBucketVersions b1b",
+		"GET /b1b?uploads":                   "ListBucketMultipartUploads b1b",
+		"GET /b1b?location":                  "GetBucketLocation b1b",
+		"HEAD /b1b":                          "ListBucket b1b",
+		"PUT /b1b":                           "CreateBucket b1b",
+		"PUT /b1b?policy":                    "PutBucketPolicy b1b",
+		"DELETE /b1b":                        "DeleteBucket b1b",
+		"DELETE /b1b?policy":                 "DeleteBucketPolicy b1b",
+		"DELETE /b1b?lifecycle":              "PutLifecycleConfiguration b1b",
+		"GET /b1b/a/b?x-id=GetObject":        "GetObject b1b/a/b",
+		"GET /b1b/k?versionId=1":             "GetObjectVersion b1b/k",
+		"GET /b1b/k?acl&versionId=1":         "GetObjectVersionAcl b1b/k",
+		"GET /b1b/k?attributes":              "GetObjectAttributes b1b/k GetObject b1b/k",
+		"GET /b1b/k?uploadId=1":              "ListMultipartUploadParts b1b/k",
+		"HEAD /b1b/k":                        "GetObject b1b/k",
+		"PUT /b1b/k":                         "PutObject b1b/k",
+		"PUT /b1b/k?partNumber=1&uploadId=1": "PutObject b1b/k",
+		"PUT /b1b/k?tagging":                 "PutObjectTagging b1b/k",
+		"PUT /b1b/k?x-amz-acl=public-read":   "PutObject b1b/k PutObjectAcl b1b/k",
+		"POST /b1b/k?uploads":                "PutObject b1b/k",
+		"POST /b1b/k?uploadId=1":             "PutObject b1b/k",
+		"POST /b1b/k?restore":                "NotImplemented",
+		"GET /b1b/k?versionId=%20":           "InvalidArgument",
+		"PUT /b1b/k?x-amz-tagging=a%3Db":     "PutObject b1b/k PutObjectTagging b1b/k",
+		"PUT /b1b/k?x-amz-tagging=a%3Db;c":   "InvalidArgument",
+		"PUT /b1b/k?x-amz-tagging=%25":       "InvalidArgument",
+		"PUT /b1b/k?x-amz-tagging=" + "a%26b%26c%26d%26e%26f%26g%26h%26i%26j%26k": "InvalidArgument",
+		"PUT /b1b/k?x-amz-meta-snowball-auto-extract=true":                        "NotImplemented",
+		"PUT /b1b/k?x-amz-meta-minio-snowball-prefix=secret":                      "NotImplemented",
 		"DELETE /b1b/k":                         "DeleteObject b1b/k",
 		"DELETE /b1b/k?versionId=1":             "DeleteObjectVersion b1b/k",
 		"DELETE /b1b/k?uploadId=1":              "AbortMultipartUpload b1b/k",
@@ -104,5 +112,36 @@ func TestHeadersOfS3AreThereOnce(t *testing.T) {
 	r.Header["X-Amz-Copy-Source"] = []string{"", "/c1c/k"}
 	if _, err := readS3(&wire.Forwarded{Request: r, Signature: &sigv4.Signature{}}); err == nil {
 		t.Error("two sources of a copy are one")
+	}
+}
+
+// A body of many values costs no more than others, whatever its sender may do.
+func TestBodiesOfManyValues(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"an unknown member": `{"X":[` + strings.Repeat(`{"":0},`, 1<<20) + `0]}`,
+		"a transaction":     `{"TransactItems":[` + strings.Repeat(`{"Put":{"TableName":"t"}},`, 101) + `{}]}`,
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		r.Header.Set("X-Amz-Target", "DynamoDB_20120810.TransactWriteItems")
+		_, err := readDynamoDB(&wire.Forwarded{Request: r, Signature: &sigv4.Signature{}, Body: []byte(body)})
+		if err == nil || !strings.Contains(err.Error(), "more than 200000 values") &&
+			!strings.Contains(err.Error(), "the maximum is 100") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The conditions of a request are made once for all that it names.
+func TestConditionsAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodPut, "/b1b/k", http.NoBody)
+	r.Header.Set("X-Amz-Acl", "private")
+	in := &s3Request{Forwarded: &wire.Forwarded{Request: r, Signature: &sigv4.Signature{}}, bucket: "b1b", key: "k"}
+	if err := in.authorize(""); err != nil || len(in.targets) < 2 {
+		t.Fatalf("%+v, %v", in.targets, err)
+	}
+	if reflect.ValueOf(in.targets[0].Conditions).Pointer() != reflect.ValueOf(in.targets[1].Conditions).Pointer() {
+		t.Error("each target has conditions of its own")
 	}
 }

@@ -21,8 +21,8 @@ const maxPooledBody = 4 << 20
 
 // decodeJSONBody sets v from a body that is one JSON value.
 func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
-	if !fewValues(body) {
-		return serialization(malformedf("The request body has more than %d values", maxNodes))
+	if err := CheckValues(body); err != nil {
+		return err
 	}
 	p := parsers.Get()
 	if len(body) <= maxPooledBody {
@@ -37,6 +37,14 @@ func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
 		return serialization(malformedf("The request body is not JSON: %v", err))
 	}
 	return serialization(decodeJSON(pl, formatDefault, value, v))
+}
+
+// CheckValues refuses a JSON text of more values than a request may have.
+func CheckValues(body []byte) error {
+	if !fewValues(body) {
+		return serialization(malformedf("The request body has more than %d values", maxNodes))
+	}
+	return nil
 }
 
 // fewValues reports whether a JSON text has at most maxNodes values, by the separators outside of its strings. Each

@@ -242,22 +242,15 @@ func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.Sta
 	if err != nil {
 		return nil, of, err
 	}
-	weight := min(int64(len(body)), maxParsing)
-	if err := p.c.parsing.Acquire(ctx, weight); err != nil {
-		return nil, of, err
-	}
-	parsed, err := template.Parse(body)
-	p.c.parsing.Release(weight)
-	if err != nil {
-		return nil, of, err
-	}
-	if len(parsed.Transforms) > 0 {
-		weight = loopWeight
-	}
+	weight := max(min(int64(len(body)), maxParsing), loopWeight) // it may have loops
 	if err := p.c.parsing.Acquire(ctx, weight); err != nil {
 		return nil, of, err
 	}
 	defer p.c.parsing.Release(weight)
+	parsed, err := template.Parse(body)
+	if err != nil {
+		return nil, of, err
+	}
 	in := revision.Inputs(p.stack, of)
 	lookup.Fill(&in, p.config)
 	in.Exists = nil // it did when the operation was requested

@@ -107,7 +107,7 @@ const (
 )
 
 // maxParsing is how many bytes of templates are parsed at a time: each takes some hundred bytes of memory. The
-// evaluation of one resource counts as evaluationWeight of them, a template that may have loops as loopWeight.
+// evaluation of one resource counts as evaluationWeight of them, a template as loopWeight at least: it may have loops.
 const (
 	maxParsing       = 2 << 20
 	evaluationWeight = 64 << 10
