@@ -171,11 +171,11 @@ func (memberships) Delete(ctx context.Context, r *resource.Request) (resource.Re
 // Read is part of [resource.Handler].
 func (memberships) Read(ctx context.Context, r *resource.Request) (properties, attributes map[string]any, err error) {
 	members, err := membersOf(ctx, newClient(r.Config), r)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(members) == 0 {
+	switch {
+	case resource.IsNotFound(err), err == nil && len(members) == 0:
 		return nil, nil, resource.ErrNotFound
+	case err != nil:
+		return nil, nil, err
 	}
 	users := make([]any, len(members))
 	for i, name := range members {
@@ -190,9 +190,7 @@ func membersOf(ctx context.Context, c *iam.Client, r *resource.Request) (members
 	pages := iam.NewGetGroupPaginator(c, &iam.GetGroupInput{GroupName: r.Pointer("GroupName")})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
-		if resource.IsNotFound(err) {
-			return nil, resource.ErrNotFound
-		} else if err != nil {
+		if err != nil {
 			return nil, err
 		}
 		for _, u := range page.Users {

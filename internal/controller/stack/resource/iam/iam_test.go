@@ -307,3 +307,37 @@ func TestPolicyOfNobody(t *testing.T) {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }
+
+// Users who were members of a group before stay so when an addition fails, and a group that is not there is IAM's error.
+func TestAnAdditionThatFailsKeepsMembers(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	handler := iam.Types["AWS::IAM::UserToGroupAddition"]
+	user, group := w.make("AWS::IAM::User", "User", `{}`), w.make("AWS::IAM::Group", "Team", `{}`)
+	_, err := w.client.AddUserToGroup(t.Context(), &sdk.AddUserToGroupInput{
+		GroupName: &group.PhysicalID, UserName: &user.PhysicalID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := `"Users": ["` + user.PhysicalID + `", "nobody"]}`
+	r := w.Request("Members", `{"GroupName": "`+group.PhysicalID+`", `+users)
+	noted, err := handler.Create(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Progress, r.Retried = noted.Progress, true
+	_, err = handler.Create(t.Context(), r)
+	awstest.WantCode(t, err, "NoSuchEntity")
+	r.Progress, r.Creation = nil, noted.Progress
+	if _, err := handler.Delete(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	out := awstest.Must[*sdk.GetGroupOutput](t)(w.client.GetGroup(t.Context(),
+		&sdk.GetGroupInput{GroupName: &group.PhysicalID}))
+	if len(out.Users) != 1 {
+		t.Errorf("the group has %d members, want the one from before", len(out.Users))
+	}
+	_, err = handler.Create(t.Context(), w.Request("Elsewhere", `{"GroupName": "none", `+users))
+	awstest.WantCode(t, err, "NoSuchEntity")
+}
