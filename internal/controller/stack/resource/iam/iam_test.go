@@ -308,7 +308,7 @@ func TestPolicyOfNobody(t *testing.T) {
 	}
 }
 
-// Users who were members of a group before stay so when an addition fails, and a group that is not there is IAM's error.
+// Users who were members of a group before stay so when an addition fails. A group that is not there is IAM's error.
 func TestAnAdditionThatFailsKeepsMembers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
