@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -216,7 +217,11 @@ func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespac
 	if err != nil {
 		return nil, err
 	}
-	account, err := api.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+	// From the API server's memory, in half of the time, unless it does not have it yet. Upstream's cache is no younger.
+	account, err := api.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		account, err = api.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
 	if err != nil {
 		w.clients.dropUnreachable(c.ID, api, err)
 	}
