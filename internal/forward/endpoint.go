@@ -24,7 +24,7 @@ var services = []*Service{
 		Name: "dynamodb", SigningName: "dynamodb", ActionPrefix: "dynamodb", Protocol: wire.AWSJSON10,
 	}},
 	{Name: "s3", read: readS3, wire: &wire.Service{
-		Name: "s3", SigningName: "s3", ActionPrefix: "s3", Protocol: wire.RestXML,
+		Name: "s3", SigningName: "s3", ActionPrefix: "s3", Protocol: wire.RestXML, BodyLimit: s3BodyLimit,
 	}},
 	{Name: "secretsmanager", read: readSecretsManager, wire: &wire.Service{
 		Name: "secretsmanager", SigningName: "secretsmanager", ActionPrefix: "secretsmanager", Protocol: wire.AWSJSON11,

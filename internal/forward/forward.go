@@ -8,7 +8,8 @@
 // known here is refused.
 //
 //	endpoint.go        the endpoints that flags name
-//	s3.go              operations of Amazon S3: actions, resources
+//	s3.go, s3operation.go
+//	                   operations of Amazon S3: actions, resources, parameters
 //	dynamodb.go, secretsmanager.go, body.go
 //	                   operations of the services whose requests are JSON
 //	upstream.go        the request to the endpoint, and its answer

@@ -40,6 +40,7 @@ type endpoint struct {
 	mu       sync.Mutex
 	objects  map[string]string // by path
 	requests []string
+	header   http.Header // of the last one
 }
 
 func newEndpoint(t *testing.T) *endpoint {
@@ -91,6 +92,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	path := r.URL.Path
+	e.header = r.Header
 	e.requests = append(e.requests, r.Method+" "+r.Header.Get("X-Amz-Target")+r.URL.RequestURI()+" "+string(body))
 	switch {
 	case signature.Service != "s3":

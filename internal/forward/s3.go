@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -26,86 +24,10 @@ const (
 	// maxTags is how many tags an object may have.
 	maxTags    = 10
 	maxDeleted = 1000
+	// maxElements is the number of tags in DeleteObjects, and maxTag the length in bytes of one.
+	maxElements = 8*maxDeleted + 16
+	maxTag      = 256
 )
-
-// Actions of Amazon S3 by method and subresource, the query parameter that makes a request one of another operation.
-// What is not here is refused.
-// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html,
-// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
-var (
-	bucketActions = map[string]map[string]string{
-		http.MethodGet: {
-			"": "ListBucket", "accelerate": "GetAccelerateConfiguration", "acl": "GetBucketAcl",
-			"analytics": "GetAnalyticsConfiguration", "cors": "GetBucketCORS",
-			"encryption":          "GetEncryptionConfiguration",
-			"intelligent-tiering": "GetIntelligentTieringConfiguration", "inventory": "GetInventoryConfiguration",
-			"lifecycle": "GetLifecycleConfiguration", "location": "GetBucketLocation", "logging": "GetBucketLogging",
-			"metrics": "GetMetricsConfiguration", "notification": "GetBucketNotification",
-			"object-lock": "GetBucketObjectLockConfiguration", "ownershipControls": "GetBucketOwnershipControls",
-			"policy": "GetBucketPolicy", "policyStatus": "GetBucketPolicyStatus",
-			"publicAccessBlock": "GetBucketPublicAccessBlock", "replication": "GetReplicationConfiguration",
-			"requestPayment": "GetBucketRequestPayment", "tagging": "GetBucketTagging",
-			"uploads": "ListBucketMultipartUploads", "versioning": "GetBucketVersioning",
-			"versions": "ListBucketVersions", "website": "GetBucketWebsite",
-		},
-		http.MethodHead: {"": "ListBucket"},
-		http.MethodPut: {
-			"": "CreateBucket", "accelerate": "PutAccelerateConfiguration", "acl": "PutBucketAcl",
-			"analytics": "PutAnalyticsConfiguration", "cors": "PutBucketCORS",
-			"encryption":          "PutEncryptionConfiguration",
-			"intelligent-tiering": "PutIntelligentTieringConfiguration", "inventory": "PutInventoryConfiguration",
-			"lifecycle": "PutLifecycleConfiguration", "logging": "PutBucketLogging",
-			"metrics": "PutMetricsConfiguration", "notification": "PutBucketNotification",
-			"object-lock": "PutBucketObjectLockConfiguration", "ownershipControls": "PutBucketOwnershipControls",
-			"policy": "PutBucketPolicy", "publicAccessBlock": "PutBucketPublicAccessBlock",
-			"replication": "PutReplicationConfiguration", "requestPayment": "PutBucketRequestPayment",
-			"tagging": "PutBucketTagging", "versioning": "PutBucketVersioning", "website": "PutBucketWebsite",
-		},
-		http.MethodDelete: {
-			"": "DeleteBucket", "analytics": "PutAnalyticsConfiguration", "cors": "PutBucketCORS",
-			"encryption":          "PutEncryptionConfiguration",
-			"intelligent-tiering": "PutIntelligentTieringConfiguration", "inventory": "PutInventoryConfiguration",
-			"lifecycle": "PutLifecycleConfiguration", "metrics": "PutMetricsConfiguration",
-			"ownershipControls": "PutBucketOwnershipControls", "policy": "DeleteBucketPolicy",
-			"publicAccessBlock": "PutBucketPublicAccessBlock", "replication": "PutReplicationConfiguration",
-			"tagging": "PutBucketTagging", "website": "DeleteBucketWebsite",
-		},
-	}
-	objectActions = map[string]map[string]string{
-		http.MethodGet: {
-			"": "GetObject", "acl": "GetObjectAcl", "attributes": "GetObjectAttributes",
-			"legal-hold": "GetObjectLegalHold", "retention": "GetObjectRetention", "tagging": "GetObjectTagging",
-			"uploadId": "ListMultipartUploadParts",
-		},
-		http.MethodHead: {"": "GetObject"},
-		http.MethodPut: {
-			"": "PutObject", "acl": "PutObjectAcl", "legal-hold": "PutObjectLegalHold",
-			"retention": "PutObjectRetention", "tagging": "PutObjectTagging", "uploadId": "PutObject",
-		},
-		http.MethodPost: {
-			"select": "GetObject", "uploads": "PutObject", "uploadId": "PutObject",
-		},
-		http.MethodDelete: {"": "DeleteObject", "tagging": "DeleteObjectTagging", "uploadId": "AbortMultipartUpload"},
-	}
-	// versionActions are those that have another name for a version of an object than for the object.
-	versionActions = map[string]string{
-		"DeleteObject": "DeleteObjectVersion", "DeleteObjectTagging": "DeleteObjectVersionTagging",
-		"GetObject": "GetObjectVersion", "GetObjectAcl": "GetObjectVersionAcl",
-		"GetObjectAttributes": "GetObjectVersionAttributes", "GetObjectTagging": "GetObjectVersionTagging",
-		"PutObjectAcl": "PutObjectVersionAcl", "PutObjectTagging": "PutObjectVersionTagging",
-	}
-)
-
-// queryParameters are those that only say more about an operation.
-var queryParameters = map[string]bool{
-	"list-type": true, "prefix": true, "delimiter": true, "marker": true, "max-keys": true, "start-after": true,
-	"continuation-token": true, "encoding-type": true, "fetch-owner": true, "key-marker": true,
-	"upload-id-marker": true, "version-id-marker": true, "max-uploads": true, "max-parts": true,
-	"part-number-marker": true, "partNumber": true, "versionId": true, "id": true, "select-type": true,
-	"max-buckets": true, "bucket-region": true,
-	"response-cache-control": true, "response-content-disposition": true, "response-content-encoding": true,
-	"response-content-language": true, "response-content-type": true, "response-expires": true,
-}
 
 // signatureParameters are those of a presigned URL, in lower case.
 var signatureParameters = map[string]bool{
@@ -116,7 +38,9 @@ var signatureParameters = map[string]bool{
 // reservedPaths are what programs that stand for S3 have beside their buckets, some of it to administrate them, under
 // names that a bucket could have.
 var reservedPaths = map[string]bool{
-	"admin": true, "minio": true, "moto-api": true, "rustfs": true, "swift": true, "v20180820": true,
+	"admin": true, "buckets": true, "get-table": true, "healthz": true, "minio": true, "moto-api": true,
+	"namespaces": true, "readyz": true, "rustfs": true, "status": true, "swift": true, "tables": true, "tag": true,
+	"v20180820": true,
 }
 
 // headers are those of S3 that are sent on; one that ends in a hyphen stands for all that begin with it. Others are
@@ -163,11 +87,12 @@ func readS3(r *wire.Forwarded) (*call, error) {
 		return nil, err
 	}
 	for name, values := range r.Header {
-		if !strings.HasPrefix(name, "X-Amz-") {
-			continue
-		}
-		if len(values) > 1 { // the endpoint might read the other one
+		ofS3 := strings.HasPrefix(name, "X-Amz-")
+		if len(values) > 1 && (ofS3 || slices.Contains(sentHeaders, name)) { // the endpoint might read the other one
 			return nil, invalidArgument("the header " + name + " is there twice")
+		}
+		if !ofS3 {
+			continue
 		}
 		if err := checkHeader(name); err != nil {
 			return nil, err
@@ -178,13 +103,10 @@ func readS3(r *wire.Forwarded) (*call, error) {
 		return nil, invalidArgument("the query string could not be read")
 	}
 	in := &s3Request{Forwarded: r, bucket: bucket, key: key, query: query, header: map[string]string{}}
-	subresource, err := in.readQuery()
-	if err != nil {
-		return nil, err
-	}
-	in.subresource = subresource
-	if err := in.authorize(subresource); err != nil {
-		return nil, err
+	for _, step := range []func() error{in.readQuery, in.authorize, in.checkQuery, in.checkPayload} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	path := "/" + bucket
 	if key != "" {
@@ -202,9 +124,11 @@ type s3Request struct {
 	subresource string
 	header      map[string]string // as in call
 	targets     []wire.Target
-	body        []byte              // as in call
-	source      string              // of a copy: BUCKET/KEY
-	keys        map[string][]string // condition keys, of all targets
+	body        []byte // as in call
+	source      string // of a copy: BUCKET/KEY
+	// versionUnread says that versions of objects are named elsewhere than in the query.
+	versionUnread bool
+	keys          map[string][]string // condition keys, of all targets
 }
 
 // locate returns the bucket and the key of a request, decoded; "" for what it has not. The names that it returns are
@@ -251,6 +175,12 @@ func checkName(bucket, key string) error {
 			return invalidURI("a key with the segment " + segment + " is not forwarded")
 		}
 	}
+	for segment := range strings.SplitSeq(key, "/") {
+		// Names that SeaweedFS and MinIO have versions, uploads and folders under, beside the objects.
+		if segment == ".uploads" || strings.HasSuffix(segment, ".versions") || strings.HasSuffix(segment, "__XLDIR__") {
+			return invalidURI("a key with the segment " + segment + " is not forwarded")
+		}
+	}
 	switch {
 	case strings.ContainsRune(key, 0):
 		return invalidURI("a key with a null character is not forwarded")
@@ -269,9 +199,9 @@ func invalidArgument(why string) error {
 	return &wire.Error{Code: "InvalidArgument", Message: "Invalid Argument: " + why + ".", Status: http.StatusBadRequest}
 }
 
-// readQuery returns the subresource of a request, of which there is one at most, and leaves what is sent in the query.
+// readQuery finds the subresource of a request, of which there is one at most, and leaves what is sent in the query.
 // Presigned URLs have headers among their parameters, which become headers.
-func (in *s3Request) readQuery() (subresource string, err error) {
+func (in *s3Request) readQuery() error {
 	for _, name := range slices.Sorted(maps.Keys(in.query)) {
 		values := in.query[name]
 		lower := strings.ToLower(name)
@@ -279,29 +209,29 @@ func (in *s3Request) readQuery() (subresource string, err error) {
 		case signatureParameters[lower], name == "x-id": // the latter is for logs
 			delete(in.query, name)
 		case name == "":
-			return "", invalidArgument("a parameter has no name")
+			return invalidArgument("a parameter has no name")
 		case len(values) > 1:
-			return "", invalidArgument("the parameter " + name + " is there twice")
+			return invalidArgument("the parameter " + name + " is there twice")
 		case strings.HasPrefix(lower, "x-amz-"):
 			if in.Header.Get(lower) != "" || in.header[lower] != "" {
-				return "", invalidArgument(name + " is there twice")
+				return invalidArgument(name + " is there twice")
 			}
 			if slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)) {
-				return "", invalidArgument(name + " is a header")
+				return invalidArgument(name + " is a header")
 			}
 			if err := checkHeader(name); err != nil {
-				return "", err
+				return err
 			}
 			in.header[lower] = values[0]
 			delete(in.query, name)
-		case queryParameters[name]:
-		case subresource != "":
-			return "", invalidArgument("the parameters " + subresource + " and " + name + " do not go together")
+		case isParameter[name]:
+		case in.subresource != "":
+			return invalidArgument("the parameters " + in.subresource + " and " + name + " do not go together")
 		default:
-			subresource = name
+			in.subresource = name
 		}
 	}
-	return subresource, nil
+	return nil
 }
 
 // param returns what a request has in a header of S3, or presigned in its place.
@@ -337,58 +267,45 @@ func bucketARN(bucket string) string { return "arn:aws:s3:::" + bucket }
 func objectARN(bucket, key string) string { return bucketARN(bucket) + "/" + key }
 
 // authorize finds what the request needs permission for.
-func (in *s3Request) authorize(subresource string) error {
+func (in *s3Request) authorize() error {
 	var err error
 	if in.keys, err = in.conditions(); err != nil {
 		return err
 	}
-	if version := in.query.Get("versionId"); version != strings.TrimSpace(version) {
-		return invalidArgument("versionId") // an endpoint might read none
-	}
 	if in.bucket == "" {
-		if in.Method != http.MethodGet || subresource != "" {
-			return refuse("%s %s of S3", in.Method, subresource)
+		if in.Method != http.MethodGet || in.subresource != "" {
+			return refuse("%s %s of S3", in.Method, in.subresource)
 		}
 		in.need("ListAllMyBuckets", "*")
 		return nil
 	}
-	if in.key == "" && in.Method == http.MethodPost && subresource == "delete" {
+	if in.key == "" && in.Method == http.MethodPost && in.subresource == "delete" {
 		return in.authorizeDeletion()
 	}
-	actions, resource := bucketActions, bucketARN(in.bucket)
+	actions, err := in.actionsNeeded()
+	if err != nil {
+		return err
+	}
+	source, err := in.readSource(actions[0])
+	if err != nil {
+		return err
+	}
+	resource := bucketARN(in.bucket)
 	if in.key != "" {
-		actions, resource = objectActions, objectARN(in.bucket, in.key)
+		resource = objectARN(in.bucket, in.key)
 	}
-	action, ok := actions[in.Method][subresource]
-	if !ok {
-		return refuse("the operation %s %q of S3", in.Method, subresource)
-	}
-	var source *copySource
-	if text := in.param("x-amz-copy-source"); text != "" {
-		if action != "PutObject" || in.Method != http.MethodPut {
-			return invalidArgument("x-amz-copy-source")
+	for _, action := range actions {
+		if ofVersion := versionActions[action]; ofVersion != "" && in.query.Has("versionId") {
+			in.need(ofVersion, resource)
+			continue
 		}
-		if source, err = in.readSource(text); err != nil {
-			return err
+		in.need(action, resource)
+		switch action {
+		case "CreateBucket":
+			in.needOfBucket(resource)
+		case "PutObject":
+			in.needOfObject(resource)
 		}
-		in.keys["s3:x-amz-copy-source"] = []string{in.source}
-	}
-	name := action
-	if in.query.Get("versionId") != "" && versionActions[action] != "" {
-		name = versionActions[action]
-	}
-	in.need(name, resource)
-	switch action {
-	case "GetObjectAttributes":
-		if name != action {
-			in.need("GetObjectVersion", resource)
-		} else {
-			in.need("GetObject", resource)
-		}
-	case "CreateBucket":
-		in.needOfBucket(resource)
-	case "PutObject":
-		in.needOfObject(resource)
 	}
 	if in.param("x-amz-bypass-governance-retention") != "" {
 		in.need("BypassGovernanceRetention", resource)
@@ -432,8 +349,21 @@ func (in *s3Request) needOfObject(resource string) {
 // copySource is the object that a copy is of.
 type copySource struct{ bucket, key, version string }
 
-// readSource reads the header that says what a copy is of, and writes it anew.
-func (in *s3Request) readSource(text string) (*copySource, error) {
+// readSource reads the header that says what a copy is of, and writes it anew; nil without one.
+func (in *s3Request) readSource(action string) (*copySource, error) {
+	text := in.param("x-amz-copy-source")
+	if text == "" {
+		return nil, nil
+	}
+	if action != "PutObject" || in.Method != http.MethodPut {
+		return nil, invalidArgument("x-amz-copy-source")
+	}
+	for _, directive := range []string{"x-amz-tagging-directive", "x-amz-metadata-directive"} {
+		// Some endpoints take other forms of these for the default.
+		if value := in.param(directive); value != "" && value != "COPY" && value != "REPLACE" {
+			return nil, invalidArgument(directive)
+		}
+	}
 	path, query, _ := strings.Cut(text, "?")
 	path, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
 	if err != nil {
@@ -455,8 +385,10 @@ func (in *s3Request) readSource(text string) (*copySource, error) {
 	in.header["x-amz-copy-source"] = encodePath(s.bucket + "/" + s.key)
 	if s.version != "" {
 		in.header["x-amz-copy-source"] += "?versionId=" + s.version
+		in.versionUnread = true
 	}
 	in.source = s.bucket + "/" + s.key
+	in.keys["s3:x-amz-copy-source"] = []string{in.source}
 	return s, nil
 }
 
@@ -467,20 +399,15 @@ func (in *s3Request) needSource(s *copySource) {
 		action, tagging = "GetObjectVersion", "GetObjectVersionTagging"
 	}
 	in.need(action, objectARN(s.bucket, s.key))
-	if !in.query.Has("uploadId") && !strings.EqualFold(in.param("x-amz-tagging-directive"), "REPLACE") {
+	if !in.query.Has("uploadId") && in.param("x-amz-tagging-directive") != "REPLACE" {
 		in.need(tagging, objectARN(s.bucket, s.key))
 	}
 }
 
 // authorizeDeletion reads which objects DeleteObjects deletes. Its body is sent as it was read.
 func (in *s3Request) authorizeDeletion() error {
-	body, err := io.ReadAll(io.LimitReader(in.Payload, maxDeletion+1))
-	if err != nil {
-		return unreadable(err)
-	}
-	if len(body) > maxDeletion {
-		return &wire.Error{Code: "EntityTooLarge", Status: http.StatusBadRequest,
-			Message: "Your proposed upload exceeds the maximum allowed size"}
+	if err := checkMarkup(in.Body); err != nil {
+		return err
 	}
 	type object struct {
 		Key       string
@@ -493,8 +420,8 @@ func (in *s3Request) authorizeDeletion() error {
 		Objects []object `xml:"Object"`
 		Quiet   bool
 	}
-	decoder := xml.NewDecoder(bytes.NewReader(body))
-	if err := decoder.Decode(&deletion); err != nil || len(deletion.Objects) == 0 || len(deletion.Objects) > maxDeleted {
+	err := xml.Unmarshal(in.Body, &deletion)
+	if err != nil || len(deletion.Objects) == 0 || len(deletion.Objects) > maxDeleted {
 		return malformedXML()
 	}
 	for _, o := range deletion.Objects {
@@ -509,7 +436,7 @@ func (in *s3Request) authorizeDeletion() error {
 		}
 		action := "DeleteObject"
 		if o.VersionID != "" {
-			action = "DeleteObjectVersion"
+			action, in.versionUnread = "DeleteObjectVersion", true
 		}
 		in.need(action, objectARN(in.bucket, o.Key))
 		if in.param("x-amz-bypass-governance-retention") != "" {
@@ -521,19 +448,29 @@ func (in *s3Request) authorizeDeletion() error {
 	return err
 }
 
+// checkMarkup refuses XML of more elements than DeleteObjects has, or with long tags: anybody with an access key can
+// have it decoded.
+func checkMarkup(body []byte) error {
+	elements := 0
+	for rest := body; ; elements++ {
+		begin := bytes.IndexByte(rest, '<')
+		if begin < 0 {
+			break
+		}
+		rest = rest[begin+1:]
+		if end := bytes.IndexByte(rest, '>'); end > maxTag || end < 0 {
+			return malformedXML()
+		}
+	}
+	if elements > maxElements {
+		return malformedXML()
+	}
+	return nil
+}
+
 func malformedXML() error {
 	return &wire.Error{Code: "MalformedXML", Status: http.StatusBadRequest,
 		Message: "The XML you provided was not well-formed or did not validate against our published schema"}
-}
-
-// unreadable returns the error for a payload that could not be read.
-func unreadable(err error) error {
-	var known interface{ JSONCode() string } // a *sigv4.Error says what is wrong
-	if errors.As(err, &known) {
-		return err
-	}
-	return &wire.Error{Code: "RequestTimeout", Status: http.StatusBadRequest, Err: err, Message: "Your socket " +
-		"connection to the server was not read from or written to within the timeout period."}
 }
 
 // headerKeys are condition keys that have the values of headers.
@@ -577,7 +514,8 @@ func (in *s3Request) isUnread(key string) bool {
 	key = strings.ToLower(key)
 	ofTags := strings.HasPrefix(key, "s3:requestobjecttag")
 	switch {
-	case in.Method == http.MethodPut && in.subresource == "tagging" && ofTags,
+	case key == "s3:versionid" && in.versionUnread,
+		in.Method == http.MethodPut && in.subresource == "tagging" && ofTags,
 		in.Method == http.MethodPut && (in.subresource == "retention" || in.subresource == "legal-hold") &&
 			strings.HasPrefix(key, "s3:object-lock-"): // the body has it
 		return true
@@ -618,6 +556,11 @@ func (in *s3Request) conditions() (map[string][]string, error) {
 	tags, err := url.ParseQuery(in.param("x-amz-tagging"))
 	if err != nil || len(tags) > maxTags {
 		return nil, invalidArgument("x-amz-tagging")
+	}
+	for name, values := range tags {
+		if len(values) > 1 { // of which the endpoint might keep either
+			return nil, invalidArgument("x-amz-tagging has " + name + " twice")
+		}
 	}
 	if len(tags) > 0 {
 		keys["s3:RequestObjectTagKeys"] = slices.Sorted(maps.Keys(tags))

@@ -55,7 +55,7 @@ func newTransport() http.RoundTripper {
 var sentHeaders = []string{
 	"Accept", "Accept-Encoding", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language",
 	"Content-Md5", "Content-Type", "Expires", "If-Match", "If-Modified-Since", "If-None-Match", "If-Unmodified-Since",
-	"Range", "User-Agent",
+	"Range",
 }
 
 // ownHeaders are headers of S3 that are of the signature or the coding of the payload, which are made anew.
@@ -102,7 +102,7 @@ func (f *Forwarder) send(ctx context.Context, w http.ResponseWriter, r *wire.For
 	response, err := f.transport.RoundTrip(out)
 	if err != nil {
 		if r.Payload != nil && r.Payload.Err() != nil {
-			return unreadable(r.Payload.Err())
+			return wire.UnreadablePayload(r.Payload.Err())
 		}
 		var refused *wire.Error // the end of the payload
 		if errors.As(err, &refused) {
@@ -202,9 +202,7 @@ func copyHeaders(out, in http.Header, changed map[string]string, isS3 bool) {
 			out.Set(name, value)
 		}
 	}
-	if _, ok := out["User-Agent"]; !ok {
-		out.Set("User-Agent", "") // not that of Go
-	}
+	out.Set("User-Agent", "coracle") // endpoints read more than a name in that of the client
 	if encodings := out.Values("Content-Encoding"); isS3 && len(encodings) > 0 {
 		var kept []string
 		for one := range strings.SplitSeq(strings.Join(encodings, ","), ",") {
@@ -272,7 +270,7 @@ func setPayload(out *http.Request, p *sigv4.Payload, body []byte) (hash string, 
 	}
 	if p.Length == 0 {
 		if _, err := io.Copy(io.Discard, p); err != nil { // verifies that it is empty
-			return "", unreadable(err)
+			return "", wire.UnreadablePayload(err)
 		}
 		out.Body = http.NoBody
 		return p.Hash, nil

@@ -87,21 +87,13 @@ func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration)
 			break
 		}
 		if have >= freeBody+b.held {
-			ctx, cancel := context.WithTimeout(r.Context(), bodyWait)
-			err := m.bodies.acquire(ctx, sourceOf(r.RemoteAddr), bodyChunk)
-			cancel()
-			if err != nil {
-				return &Error{
-					Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable, Err: err,
-					Message: "Too many large requests are being read. Please try again.",
-				}
+			if err := m.holdBody(b, r, bodyChunk); err != nil {
+				return err
 			}
 			if r.expected != within {
 				r.expected = within
 				r.setReadTimeout(within)
 			}
-			b.held += bodyChunk
-			b.release = func() { m.bodies.release(sourceOf(r.RemoteAddr), b.held); b.held = 0 }
 		}
 		_, err := io.CopyN(&b.in, r.Body, min(freeBody+b.held, limit+1)-have)
 		if errors.Is(err, io.EOF) {
@@ -120,6 +112,21 @@ func (m *Mux) readUpTo(b *buffer, r *request, limit int64, within time.Duration)
 		r.expected = 0
 		r.setReadTimeout(0)
 	}
+	return nil
+}
+
+// holdBody takes memory for a body from what all bodies may have, until the buffer is given back.
+func (m *Mux) holdBody(b *buffer, r *request, bytes int64) error {
+	ctx, cancel := context.WithTimeout(r.Context(), bodyWait)
+	defer cancel()
+	if err := m.bodies.acquire(ctx, sourceOf(r.RemoteAddr), bytes); err != nil {
+		return &Error{
+			Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable, Err: err,
+			Message: "Too many large requests are being read. Please try again.",
+		}
+	}
+	b.held += bytes
+	b.release = func() { m.bodies.release(sourceOf(r.RemoteAddr), b.held); b.held = 0 }
 	return nil
 }
 

@@ -29,9 +29,9 @@ type Forwarded struct {
 	*http.Request
 	// Signature is what was verified.
 	Signature *sigv4.Signature
-	// Body is the body of a request of a service whose protocol is not RestXML.
+	// Body is the body of a request of a service whose protocol is not RestXML, or has a BodyLimit for the request.
 	Body []byte
-	// Payload is the body of a request of a service whose protocol is RestXML. It is verified as it is read.
+	// Payload is the body of other requests of services whose protocol is RestXML. It is verified as it is read.
 	Payload *sigv4.Payload
 }
 
@@ -77,7 +77,8 @@ func (m *Mux) Forward(w http.ResponseWriter, hr *http.Request, service *Service,
 		panic(http.ErrAbortHandler) // half a response must not look like a whole one
 	}
 	if err != nil {
-		if hr.Header.Get("Expect") == "" { // who waits to be asked for the body sends none
+		// Who waits to be asked for the body sends none; others may take their time, but not the account's turns.
+		if hr.Header.Get("Expect") == "" && c.answer.yield() {
 			body.drain(m.options.MaxBody)
 		}
 		f := m.failureOf(service, r, c.caller, err)
@@ -161,6 +162,13 @@ func (m *Mux) verifyForwarded(c *call, b *buffer, r *request, service *Service, 
 		if f.Payload, err = signature.VerifyHead(body, secret, c.time); err != nil {
 			return nil, err
 		}
+		if service.BodyLimit != nil {
+			if limit := service.BodyLimit(r.Request); limit > 0 {
+				if f.Body, err = m.readPayload(b, r, f.Payload, limit); err != nil {
+					return nil, err
+				}
+			}
+		}
 	} else {
 		if err := signature.CheckTime(c.time); err != nil {
 			return nil, err
@@ -176,6 +184,39 @@ func (m *Mux) verifyForwarded(c *call, b *buffer, r *request, service *Service, 
 	}
 	c.caller, c.region = caller, signature.Region
 	return f, nil
+}
+
+// readPayload reads a payload as a whole. It takes its memory from what all bodies may have.
+func (m *Mux) readPayload(b *buffer, r *request, p *sigv4.Payload, limit int64) ([]byte, error) {
+	if p.Length > limit {
+		return nil, &Error{Code: "EntityTooLarge", Status: http.StatusBadRequest,
+			Message: "Your proposed upload exceeds the maximum allowed size"}
+	}
+	held := limit
+	if p.Length >= 0 {
+		held = p.Length
+	}
+	if err := m.holdBody(b, r, held); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(p, limit+1))
+	if err != nil {
+		return nil, UnreadablePayload(err)
+	}
+	if int64(len(body)) > limit {
+		return nil, errTooLarge(limit)
+	}
+	return body, nil
+}
+
+// UnreadablePayload returns the error for a payload that could not be read to its end.
+func UnreadablePayload(err error) error {
+	var known interface{ JSONCode() string } // a *sigv4.Error says what is wrong
+	if errors.As(err, &known) {
+		return err
+	}
+	return &Error{Code: "RequestTimeout", Status: http.StatusBadRequest, Err: err, Message: "Your socket " +
+		"connection to the server was not read from or written to within the timeout period."}
 }
 
 // pacedBody reads a body that may be large, as long as enough of it arrives.

@@ -1,6 +1,9 @@
 package wire
 
-import "slices"
+import (
+	"net/http"
+	"slices"
+)
 
 // Protocol is an AWS wire protocol.
 // https://smithy.io/2.0/aws/protocols/index.html
@@ -27,6 +30,9 @@ type Service struct {
 	TargetPrefix string   // before the operation in X-Amz-Target; empty unless awsJson
 	XMLNamespace string   // of responses; empty unless awsQuery or ec2Query
 	PageSize     int      // items on a page when the caller names no maximum; 0 means all
+	// BodyLimit returns the maximum size in bytes of a request's body that is read before the request has its turn; 0
+	// when it is a payload. It is for services whose protocol is RestXML, and optional.
+	BodyLimit func(*http.Request) int64
 
 	// longest is the maximum length of a text in a request of a query protocol, where the model has none; 131,072 when 0.
 	longest float64

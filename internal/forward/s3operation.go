@@ -1,0 +1,207 @@
+package forward
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Actions of Amazon S3 by method and subresource, the query parameter that makes a request one of another operation.
+// What is not here is refused.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html,
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+var (
+	bucketActions = map[string]map[string]string{
+		http.MethodGet: {
+			"": "ListBucket", "accelerate": "GetAccelerateConfiguration", "acl": "GetBucketAcl",
+			"analytics": "GetAnalyticsConfiguration", "cors": "GetBucketCORS",
+			"encryption":          "GetEncryptionConfiguration",
+			"intelligent-tiering": "GetIntelligentTieringConfiguration", "inventory": "GetInventoryConfiguration",
+			"lifecycle": "GetLifecycleConfiguration", "location": "GetBucketLocation", "logging": "GetBucketLogging",
+			"metrics": "GetMetricsConfiguration", "notification": "GetBucketNotification",
+			"object-lock": "GetBucketObjectLockConfiguration", "ownershipControls": "GetBucketOwnershipControls",
+			"policy": "GetBucketPolicy", "policyStatus": "GetBucketPolicyStatus",
+			"publicAccessBlock": "GetBucketPublicAccessBlock", "replication": "GetReplicationConfiguration",
+			"requestPayment": "GetBucketRequestPayment", "tagging": "GetBucketTagging",
+			"uploads": "ListBucketMultipartUploads", "versioning": "GetBucketVersioning",
+			"versions": "ListBucketVersions", "website": "GetBucketWebsite",
+		},
+		http.MethodHead: {"": "ListBucket"},
+		http.MethodPut: {
+			"": "CreateBucket", "accelerate": "PutAccelerateConfiguration", "acl": "PutBucketAcl",
+			"analytics": "PutAnalyticsConfiguration", "cors": "PutBucketCORS",
+			"encryption":          "PutEncryptionConfiguration",
+			"intelligent-tiering": "PutIntelligentTieringConfiguration", "inventory": "PutInventoryConfiguration",
+			"lifecycle": "PutLifecycleConfiguration", "logging": "PutBucketLogging",
+			"metrics": "PutMetricsConfiguration", "notification": "PutBucketNotification",
+			"object-lock": "PutBucketObjectLockConfiguration", "ownershipControls": "PutBucketOwnershipControls",
+			"policy": "PutBucketPolicy", "publicAccessBlock": "PutBucketPublicAccessBlock",
+			"replication": "PutReplicationConfiguration", "requestPayment": "PutBucketRequestPayment",
+			"tagging": "PutBucketTagging", "versioning": "PutBucketVersioning", "website": "PutBucketWebsite",
+		},
+		http.MethodDelete: {
+			"": "DeleteBucket", "analytics": "PutAnalyticsConfiguration", "cors": "PutBucketCORS",
+			"encryption":          "PutEncryptionConfiguration",
+			"intelligent-tiering": "PutIntelligentTieringConfiguration", "inventory": "PutInventoryConfiguration",
+			"lifecycle": "PutLifecycleConfiguration", "metrics": "PutMetricsConfiguration",
+			"ownershipControls": "PutBucketOwnershipControls", "policy": "DeleteBucketPolicy",
+			"publicAccessBlock": "PutBucketPublicAccessBlock", "replication": "PutReplicationConfiguration",
+			"tagging": "PutBucketTagging", "website": "DeleteBucketWebsite",
+		},
+	}
+	objectActions = map[string]map[string]string{
+		http.MethodGet: {
+			"": "GetObject", "acl": "GetObjectAcl", "attributes": "GetObjectAttributes",
+			"legal-hold": "GetObjectLegalHold", "retention": "GetObjectRetention", "tagging": "GetObjectTagging",
+			"uploadId": "ListMultipartUploadParts",
+		},
+		http.MethodHead: {"": "GetObject"},
+		http.MethodPut: {
+			"": "PutObject", "acl": "PutObjectAcl", "legal-hold": "PutObjectLegalHold",
+			"retention": "PutObjectRetention", "tagging": "PutObjectTagging", "uploadId": "PutObject",
+		},
+		http.MethodPost: {
+			"select": "GetObject", "uploads": "PutObject", "uploadId": "PutObject",
+		},
+		http.MethodDelete: {"": "DeleteObject", "tagging": "DeleteObjectTagging", "uploadId": "AbortMultipartUpload"},
+	}
+	// versionActions are those that have another name for a version of an object than for the object.
+	versionActions = map[string]string{
+		"DeleteObject": "DeleteObjectVersion", "DeleteObjectTagging": "DeleteObjectVersionTagging",
+		"GetObject": "GetObjectVersion", "GetObjectAcl": "GetObjectVersionAcl",
+		"GetObjectAttributes": "GetObjectVersionAttributes", "GetObjectTagging": "GetObjectVersionTagging",
+		"PutObjectAcl": "PutObjectVersionAcl", "PutObjectTagging": "PutObjectVersionTagging",
+	}
+)
+
+// parameters are those that an operation may have beside its subresource, by level, method and subresource. Others are
+// refused: an endpoint might take the request for another operation.
+var parameters = map[string][]string{
+	"GET service": {"bucket-region", "continuation-token", "max-buckets", "prefix"},
+	"GET bucket": {"list-type", "prefix", "delimiter", "marker", "max-keys", "start-after", "continuation-token",
+		"encoding-type", "fetch-owner"},
+	"GET bucket?versions": {"prefix", "delimiter", "max-keys", "encoding-type", "key-marker", "version-id-marker"},
+	"GET bucket?uploads":  {"prefix", "delimiter", "max-uploads", "encoding-type", "key-marker", "upload-id-marker"},
+
+	"GET bucket?analytics": idParameters, "GET bucket?intelligent-tiering": idParameters,
+	"GET bucket?inventory": idParameters, "GET bucket?metrics": idParameters,
+	"PUT bucket?analytics": idParameters, "PUT bucket?intelligent-tiering": idParameters,
+	"PUT bucket?inventory": idParameters, "PUT bucket?metrics": idParameters,
+	"DELETE bucket?analytics": idParameters, "DELETE bucket?intelligent-tiering": idParameters,
+	"DELETE bucket?inventory": idParameters, "DELETE bucket?metrics": idParameters,
+
+	"GET object": readParameters, "HEAD object": readParameters,
+	"GET object?acl": versionParameters, "GET object?attributes": versionParameters,
+	"GET object?legal-hold": versionParameters, "GET object?retention": versionParameters,
+	"GET object?tagging": versionParameters,
+	"PUT object?acl":     versionParameters, "PUT object?legal-hold": versionParameters,
+	"PUT object?retention": versionParameters, "PUT object?tagging": versionParameters,
+	"DELETE object": versionParameters, "DELETE object?tagging": versionParameters,
+
+	"GET object?uploadId": {"max-parts", "part-number-marker"},
+	"PUT object?uploadId": {"partNumber"},
+	"POST object?select":  {"select-type"},
+}
+
+var (
+	idParameters      = []string{"id", "continuation-token"}
+	versionParameters = []string{"versionId"}
+	readParameters    = []string{"versionId", "partNumber", "response-cache-control", "response-content-disposition",
+		"response-content-encoding", "response-content-language", "response-content-type", "response-expires"}
+	// filled are parameters that an endpoint might take for missing when they are empty.
+	filled = []string{"id", "list-type", "partNumber", "uploadId", "versionId"}
+)
+
+// isParameter has the names of all parameters; others are subresources.
+var isParameter = func() map[string]bool {
+	all := map[string]bool{}
+	for _, names := range parameters {
+		for _, name := range names {
+			all[name] = true
+		}
+	}
+	return all
+}()
+
+// ownOperations are those on a part of a bucket or an object that every endpoint has. One that lacks another operation
+// might leave the subresource out: "DELETE bucket?website" would delete the bucket.
+var ownOperations = []string{"GET bucket?location", "GET bucket?uploads", "GET bucket?versioning", "GET bucket?versions",
+	"GET object?uploadId", "DELETE object?uploadId"}
+
+// operation returns what an operation is called in tables.
+func (in *s3Request) operation() string {
+	level := "object"
+	switch {
+	case in.bucket == "":
+		level = "service"
+	case in.key == "":
+		level = "bucket"
+	}
+	if in.subresource != "" {
+		level += "?" + in.subresource
+	}
+	return in.Method + " " + level
+}
+
+// checkQuery refuses parameters that the operation does not have.
+func (in *s3Request) checkQuery() error {
+	known := parameters[in.operation()]
+	for name := range in.query {
+		if name != in.subresource && !slices.Contains(known, name) {
+			return invalidArgument("the operation does not have the parameter " + name)
+		}
+		if value := in.query.Get(name); slices.Contains(filled, name) && (value == "" || value != strings.TrimSpace(value)) {
+			return invalidArgument("the parameter " + name + " has no value")
+		}
+	}
+	if kind := in.query.Get("list-type"); kind != "" && kind != "2" {
+		return invalidArgument("list-type")
+	}
+	if in.operation() == "PUT object?uploadId" && !in.query.Has("partNumber") {
+		return invalidArgument("This operation does not accept a query-string without partNumber")
+	}
+	return nil
+}
+
+// checkPayload refuses a payload where the operation has none, and one that endpoints read as a query.
+func (in *s3Request) checkPayload() error {
+	takes := in.Method == http.MethodPut && in.source == "" || in.Method == http.MethodPost && in.subresource != "uploads"
+	content := strings.ToLower(in.Header.Get("Content-Type"))
+	switch {
+	case !takes && in.Payload != nil && in.Payload.Length != 0:
+		return invalidArgument("the operation has no payload")
+	case takes && slices.ContainsFunc([]string{"urlencoded", "url-encoded", "form-data"}, func(form string) bool {
+		return strings.Contains(content, form)
+	}):
+		return refuse("the Content-Type %q of S3, which some endpoints read parameters from", content)
+	case !takes && in.source == "" && in.subresource != "uploads": // whose objects have it
+		in.header["Content-Type"] = ""
+	}
+	return nil
+}
+
+// actionsNeeded returns the actions that the operation needs permission for: its own, and that of the operation that
+// it would be without its subresource.
+func (in *s3Request) actionsNeeded() ([]string, error) {
+	actions := bucketActions
+	if in.key != "" {
+		actions = objectActions
+	}
+	action, ok := actions[in.Method][in.subresource]
+	if !ok {
+		return nil, refuse("the operation %s %q of S3", in.Method, in.subresource)
+	}
+	all := []string{action}
+	if whole := actions[in.Method][""]; whole != "" && whole != action && !slices.Contains(ownOperations, in.operation()) {
+		all = append(all, whole)
+	}
+	return all, nil
+}
+
+// s3BodyLimit is the BodyLimit of Amazon S3: of DeleteObjects, whose body says what is deleted.
+func s3BodyLimit(r *http.Request) int64 {
+	if r.Method == http.MethodPost && r.URL.Query().Has("delete") {
+		return maxDeletion
+	}
+	return 0
+}
