@@ -17,8 +17,9 @@ func TestRequestsThatEndpointsReadOtherwise(t *testing.T) {
 		header             http.Header
 		code               string // empty: it is sent
 	}{
-		"a payload of DELETE": {method: http.MethodDelete, path: "/bkt/k", body: `{"versionId":"1"}`, code: "InvalidArgument"},
-		"a payload of GET":    {method: http.MethodGet, path: "/bkt/k", body: "versionId=1", code: "InvalidArgument"},
+		"a payload of DELETE": {method: http.MethodDelete, path: "/bkt/k", body: `{"versionId":"1"}`,
+			code: "InvalidArgument"},
+		"a payload of GET": {method: http.MethodGet, path: "/bkt/k", body: "versionId=1", code: "InvalidArgument"},
 		"a payload of a copy": {method: http.MethodPut, path: "/bkt/k", body: "x",
 			header: http.Header{"X-Amz-Copy-Source": {"/bkt/l"}}, code: "InvalidArgument"},
 		"a form": {method: http.MethodPut, path: "/bkt/k", body: "acl=&x=y",

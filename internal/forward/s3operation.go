@@ -125,8 +125,8 @@ var isParameter = func() map[string]bool {
 
 // ownOperations are those on a part of a bucket or an object that every endpoint has. One that lacks another operation
 // might leave the subresource out: "DELETE bucket?website" would delete the bucket.
-var ownOperations = []string{"GET bucket?location", "GET bucket?uploads", "GET bucket?versioning", "GET bucket?versions",
-	"GET object?uploadId", "DELETE object?uploadId"}
+var ownOperations = []string{"GET bucket?location", "GET bucket?uploads", "GET bucket?versioning",
+	"GET bucket?versions", "GET object?uploadId", "DELETE object?uploadId"}
 
 // operation returns what an operation is called in tables.
 func (in *s3Request) operation() string {
@@ -150,7 +150,8 @@ func (in *s3Request) checkQuery() error {
 		if name != in.subresource && !slices.Contains(known, name) {
 			return invalidArgument("the operation does not have the parameter " + name)
 		}
-		if value := in.query.Get(name); slices.Contains(filled, name) && (value == "" || value != strings.TrimSpace(value)) {
+		value := in.query.Get(name)
+		if slices.Contains(filled, name) && (value == "" || value != strings.TrimSpace(value)) {
 			return invalidArgument("the parameter " + name + " has no value")
 		}
 	}
