@@ -2,10 +2,18 @@ package addon
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
@@ -186,6 +194,7 @@ func (c *cluster) withoutDaemon() {
 		}
 		return nil
 	})
+	buckets := c.forwardBuckets()
 	c.Restart()
 	c.until("kubectl works again", func() error {
 		_, errs, err := c.Try(c.Config, "kubectl", "exec", "web", "--", "whoami")
@@ -198,7 +207,85 @@ func (c *cluster) withoutDaemon() {
 		strings.Trim(strings.Join(out, ""), "20") != "" {
 		c.t.Errorf("meanwhile the agent answered %q", out)
 	}
+	c.bucketsFromPods(buckets)
 	c.kubectl("delete", "pod/web", "pod/db", "--wait=false")
+}
+
+// buckets is an endpoint of the operator's that stands for Amazon S3. It keeps objects by their paths.
+type buckets struct{ sync.Map }
+
+// ServeHTTP takes requests that are signed with the endpoint's credentials alone.
+func (b *buckets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	signature, err := sigv4.Parse(r)
+	if err == nil && signature.AccessKeyID != "ENDPOINT" {
+		err = fmt.Errorf("the request is signed with the access key %s", signature.AccessKeyID)
+	}
+	var content []byte
+	if err == nil {
+		var payload *sigv4.Payload
+		if payload, err = signature.VerifyHead(r.Body, "secret", time.Now()); err == nil {
+			content, err = io.ReadAll(payload)
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	if r.Method == http.MethodPut {
+		b.Store(r.URL.Path, string(content))
+	} else if object, ok := b.Load(r.URL.Path); ok {
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(object.(string)))
+	} else {
+		http.NotFound(w, r)
+	}
+}
+
+// forwardBuckets has the daemon forward Amazon S3 from its next start on.
+func (c *cluster) forwardBuckets() *buckets {
+	c.t.Helper()
+	b := &buckets{}
+	server := httptest.NewServer(b)
+	c.t.Cleanup(server.Close)
+	if err := os.WriteFile(filepath.Join(c.Dir, "forward-credentials"),
+		[]byte("[s3]\naws_access_key_id = ENDPOINT\naws_secret_access_key = secret\n"), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.SetExtraEnv("CORACLE_FORWARD=s3=" + server.URL)
+	return b
+}
+
+// bucketsFromPods uses Amazon S3, which the daemon forwards, in a pod without any settings: with the unmodified aws
+// command line and boto3, by the permissions of the pod's role.
+func (c *cluster) bucketsFromPods(b *buckets) {
+	c.t.Helper()
+	c.aws("iam", "put-role-policy", "--role-name", "web", "--policy-name", "logs", "--policy-document",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:GetObject","s3:PutObject"],
+		"Resource":"arn:aws:s3:::logs/${aws:PrincipalTag/kubernetes-namespace}/*"}]}`)
+	shell := func(script string) (stdout, stderr string, err error) {
+		return c.Try(c.Config, "kubectl", "exec", "web", "--", "sh", "-c", script)
+	}
+	c.until("the role may write", func() error {
+		_, errs, err := shell(`echo hello > /tmp/report && aws s3 cp /tmp/report s3://logs/default/report`)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, errs)
+		}
+		return nil
+	})
+	if object, _ := b.Load("/logs/default/report"); object != "hello\n" {
+		c.t.Errorf("the endpoint has %q", object)
+	}
+	if out, errs, err := shell(`aws s3 cp s3://logs/default/report -`); out != "hello\n" {
+		c.t.Errorf("read %q: %v %s", out, err, errs)
+	}
+	const boto3 = `import boto3; print(boto3.client("s3").get_object(Bucket="logs", Key="default/report")["Body"].read())`
+	if out, errs, err := c.Try(c.Config, "kubectl", "exec", "web", "--", "python3", "-c", boto3); out != "b'hello\\n'\n" {
+		c.t.Errorf("boto3 read %q: %v %s", out, err, errs)
+	}
+	if _, errs, err := shell(`aws s3 cp /tmp/report s3://logs/kube-system/report`); err == nil ||
+		!strings.Contains(errs, "no identity-based policy allows the s3:PutObject action") {
+		c.t.Errorf("into the folder of another namespace: %v %s", err, errs)
+	}
 }
 
 // networkByIdentity gives the VPC CNI plugin a role by EKS Pod Identity, and takes the permission from the role of the

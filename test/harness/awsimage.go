@@ -35,7 +35,7 @@ var awsPackages = []string{"awscli", "python3-boto3", "ca-certificates", "coreut
 // tests, as no image can be pulled. It needs apt and root.
 func AWSCLIArchive(t testing.TB) string {
 	t.Helper()
-	archive := filepath.Join(Root(), "bin", "test", "aws-cli.tar")
+	archive := filepath.Join(Root(), "bin", "test", "aws-cli-"+strings.Join(boto3APIs, "-")+".tar")
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -117,7 +117,7 @@ var leftOut = []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "us
 
 // boto3APIs are the services whose models stay in the image for boto3. The aws command line has models of its own, and
 // ends without any of them.
-var boto3APIs = []string{"sts", "eks"}
+var boto3APIs = []string{"sts", "eks", "s3"}
 
 // writePackages writes the files of packages and a program as one archive, in the layout of a merged /usr.
 func writePackages(to io.Writer, packages []string, program string) error {
