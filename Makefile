@@ -115,7 +115,7 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 	@scripts/setup jq zstd
 	go test -run '^$$' -bench . -benchtime 1x -p 1 -timeout 90m ./test/bench ./test/simulated
 	go test -run '^$$' -bench PodToPod -benchtime 5x ./internal/host/network
-	go test -run '^$$' -bench 'Decision|WebIdentity|WarmPod' ./internal/aws/iam/identity ./internal/aws/sts ./internal/guest/podidentityagent
+	go test -run '^$$' -bench 'Decision|WebIdentity' ./internal/aws/iam/identity ./internal/aws/sts
 
 .PHONY: check
 check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who may import whom

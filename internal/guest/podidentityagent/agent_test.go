@@ -272,31 +272,6 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// BenchmarkWarmPod measures the credentials of a pod that are in memory, over HTTP: 5,000/s and a p99 of 10 ms is the
-// goal.
-func BenchmarkWarmPod(b *testing.B) {
-	token := tokenUntil(b, time.Now().Add(time.Hour))
-	server := httptest.NewServer(newTestAgent(&service{lifetime: time.Hour}))
-	defer server.Close()
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			r, err := http.NewRequest(http.MethodGet, server.URL+"/v1/credentials", nil)
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			r.Host, r.Header = IPv4, http.Header{"Authorization": {token}}
-			w, err := http.DefaultClient.Do(r)
-			if err != nil || w.StatusCode != http.StatusOK {
-				b.Errorf("%v %+v", err, w)
-				return
-			}
-			w.Body.Close()
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
-}
-
 // TestAClockThatIsOff checks the agent of a node whose clock is an hour off.
 func TestAClockThatIsOff(t *testing.T) {
 	t.Parallel()
