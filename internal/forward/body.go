@@ -1,14 +1,20 @@
 package forward
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	stdjson "encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/json"
 
@@ -28,15 +34,23 @@ func operationOf(r *wire.Forwarded, prefixes ...string) (string, error) {
 		Message: fmt.Sprintf("The operation %q is none of the service's.", target)}
 }
 
-// readBody reads the members of a JSON body that a structure has.
-func readBody(r *wire.Forwarded, into any) error {
-	if len(r.Body) == 0 {
-		return nil
+// readBody reads the members of a JSON body that a structure has, and returns the body: one valid JSON object with
+// nothing behind it, as escapedJSON needs it.
+func readBody(r *wire.Forwarded, into any) ([]byte, error) {
+	body := r.Body
+	if len(body) == 0 {
+		return []byte("{}"), nil
 	}
-	if err := wire.CheckValues(r.Body); err != nil {
-		return err
+	if err := wire.CheckValues(body); err != nil {
+		return nil, err
 	}
-	return readMembers(r.Body, into)
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) || !utf8.Valid(body) {
+		return nil, unreadableBody("it is not a JSON object")
+	}
+	if err := readMembers(body, into); err != nil {
+		return nil, err
+	}
+	return body, nil
 }
 
 // readMembers reads the members of a JSON object that a structure has. A member that is there twice, or in other case
@@ -60,19 +74,74 @@ func readMembers(object []byte, into any) error {
 		}
 	}
 	if err != nil {
-		return &wire.Error{Code: "SerializationException", Status: http.StatusBadRequest,
-			Message: "The request body could not be read: " + err.Error()}
+		return unreadableBody(err.Error())
 	}
 	return nil
 }
 
-// jsonCall returns the call of an operation whose input is JSON.
-func jsonCall(protocol wire.Protocol, operation string, targets []wire.Target) *call {
+func unreadableBody(why string) error {
+	return &wire.Error{Code: "SerializationException", Status: http.StatusBadRequest,
+		Message: "The request body could not be read: " + why}
+}
+
+// jsonCall returns the call of an operation whose input is JSON. Its body is one of readBody, or of Coracle's own.
+func jsonCall(protocol wire.Protocol, target string, body []byte) *call {
 	content := "application/x-amz-json-1.0"
 	if protocol == wire.AWSJSON11 {
 		content = "application/x-amz-json-1.1"
 	}
-	return &call{operation: operation, targets: targets, path: "/", header: map[string]string{"Content-Type": content}}
+	_, operation, _ := strings.Cut(target, ".")
+	return &call{operation: operation, path: "/", body: body,
+		header: map[string]string{"Content-Type": content, "X-Amz-Target": target}}
+}
+
+// querySyntax are the characters that have a meaning in queries.
+const querySyntax = "&;=%<>"
+
+// escapedJSON reads a JSON text with the characters of querySyntax escaped. They stand in strings alone, whose values
+// stay the same. Some endpoints take a body for a query first, and operations and names from it.
+type escapedJSON struct{ rest []byte }
+
+// newEscapedJSON returns a reader of a body and the number of bytes that it reads. It takes no memory for them: they
+// may be six times the body.
+func newEscapedJSON(body []byte) (io.Reader, int64) {
+	length := int64(len(body))
+	for _, c := range body {
+		if strings.IndexByte(querySyntax, c) >= 0 {
+			length += int64(len(`\u0026`)) - 1
+		}
+	}
+	return bufio.NewReader(&escapedJSON{body}), length // which asks for more than an escape
+}
+
+func (e *escapedJSON) Read(b []byte) (n int, err error) {
+	if len(e.rest) == 0 {
+		return 0, io.EOF
+	}
+	for len(e.rest) > 0 && n+len(`\u0026`) <= len(b) {
+		if c := e.rest[0]; strings.IndexByte(querySyntax, c) >= 0 {
+			n += copy(b[n:], `\u00`+string(upperHex[c>>4])+string(upperHex[c&15]))
+		} else {
+			b[n] = c
+			n++
+		}
+		e.rest = e.rest[1:]
+	}
+	return n, nil
+}
+
+// setJSON gives a request a JSON body, and returns its hash.
+func setJSON(out *http.Request, body []byte) string {
+	read, length := newEscapedJSON(body)
+	sum := sha256.New()
+	_, _ = io.Copy(sum, read) // neither fails
+	out.ContentLength = length
+	out.GetBody = func() (io.ReadCloser, error) {
+		read, _ := newEscapedJSON(body)
+		return io.NopCloser(read), nil
+	}
+	out.Body, _ = out.GetBody()
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // targetsOn returns the targets of an action on resources of the caller's account; on everything without any. unread

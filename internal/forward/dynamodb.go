@@ -64,11 +64,13 @@ func readDynamoDB(r *wire.Forwarded) (*call, error) {
 		return nil, err
 	}
 	in := &dynamoInput{}
-	if err := readBody(r, in); err != nil {
+	body, err := readBody(r, in)
+	if err != nil {
 		return nil, err
 	}
-	targets, err := in.targets(r, operation)
-	return jsonCall(wire.AWSJSON10, operation, targets), err
+	c := jsonCall(wire.AWSJSON10, r.Header.Get("X-Amz-Target"), body)
+	c.targets, err = in.targets(r, operation)
+	return c, err
 }
 
 // dynamoInput has what inputs say about resources.

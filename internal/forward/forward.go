@@ -12,6 +12,7 @@
 //	                   operations of Amazon S3: actions, resources, parameters
 //	dynamodb.go, secretsmanager.go, body.go
 //	                   operations of the services whose requests are JSON
+//	resolve.go         questions to the endpoint before a request is authorized
 //	upstream.go        the request to the endpoint, and its answer
 //	chunk.go           aws-chunked, in which payloads with trailers are sent
 package forward
@@ -92,38 +93,46 @@ func (f *Forwarder) forward(w http.ResponseWriter, r *wire.Forwarded, e Endpoint
 	}
 	r.SetOperation(call.operation)
 	ctx := r.Context()
+	if len(call.first) > 0 {
+		if err := wire.Authorize(ctx, call.first...); err != nil {
+			return err
+		}
+	}
+	at, refused := f.accessTo(ctx, e)
+	if refused == nil && call.resolve != nil {
+		refused = f.resolve(r, e, call, at)
+	}
 	if err := wire.Authorize(ctx, call.targets...); err != nil {
-		return err
+		return call.hideResolved(err)
 	}
-	caller := wire.CallerFrom(ctx)
-	credentials, region, err := f.options.Credentials(e.Service.Name, caller.Account)
-	if err != nil {
-		return noCredentials(e, caller.Account, err)
-	}
-	switch asked := wire.RegionFrom(ctx); {
-	case region == "":
-		region = asked
-	case region != asked && e.Service.Name != "s3": // whose ARNs have no region
-		return refuse("requests for %s in %s: forward-credentials has the endpoint in %s", e.Service.Name, asked, region)
+	if refused != nil {
+		return refused
 	}
 	if err := r.BeginTransfer(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // who still sends the body stops
-	return f.send(ctx, w, r, e, call, credentials, region)
+	return f.send(ctx, w, r, e, call, at)
 }
 
 // call is what a request asks for.
 type call struct {
 	operation string
 	targets   []wire.Target
+	// first is authorized before resolve, which asks the endpoint what targets are by what the client named (optional).
+	// The error of resolve is that of the request if targets, as they are then, are allowed: who may nothing learns
+	// nothing of the endpoint.
+	first   []wire.Target
+	resolve func(context.Context, asker) error
+	// resolved has what the client named, by the resource that resolve has found for it.
+	resolved map[string]string
 	// path is that of the request to the endpoint, decoded; query is its query.
 	path  string
 	query map[string][]string
 	// header replaces headers of the request; those without a value are left out.
 	header map[string]string
-	// body replaces the payload of a request of Amazon S3 (optional).
+	// body replaces the payload of a request of Amazon S3 (optional), and is the body of other requests.
 	body []byte
 }
 

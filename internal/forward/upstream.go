@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // what S3 asks for
 	"crypto/sha256"
@@ -71,22 +72,22 @@ var hopHeaders = []string{
 
 // send sends a request to an endpoint, and answers it by what the endpoint answers.
 func (f *Forwarder) send(ctx context.Context, w http.ResponseWriter, r *wire.Forwarded, e Endpoint, c *call,
-	credentials aws.Credentials, region string) error {
+	at access) error {
 	isS3 := e.Service.wire.Protocol == wire.RestXML
 	// The path is encoded as signatures of S3 have it, whatever the client had.
-	at := &url.URL{Scheme: e.URL.Scheme, Host: e.URL.Host, Path: c.path, RawPath: encodePath(c.path),
+	to := &url.URL{Scheme: e.URL.Scheme, Host: e.URL.Host, Path: c.path, RawPath: encodePath(c.path),
 		RawQuery: url.Values(c.query).Encode()}
-	out, err := http.NewRequestWithContext(ctx, r.Method, at.String(), nil)
+	out, err := http.NewRequestWithContext(ctx, r.Method, to.String(), nil)
 	if err != nil {
 		return err
 	}
-	out.URL = at
+	out.URL = to
 	copyHeaders(out.Header, r.Header, c.header, isS3)
 	var hash string
 	if isS3 {
 		hash, err = setPayload(out, r.Payload, c.body)
 	} else {
-		hash = setBody(out, r.Body)
+		hash = setJSON(out, c.body)
 	}
 	if err != nil {
 		return err
@@ -94,10 +95,8 @@ func (f *Forwarder) send(ctx context.Context, w http.ResponseWriter, r *wire.For
 	if isS3 {
 		out.Header.Set("X-Amz-Content-Sha256", hash)
 	}
-	// A signer keeps the secret that it has seen of a key for a day, in which the operator may have written another.
-	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = isS3 })
-	if err := signer.SignHTTP(ctx, credentials, out, hash, e.Service.Name, region, time.Now()); err != nil {
-		return fmt.Errorf("sign a request for %s: %w", e.URL, err)
+	if err := at.sign(ctx, out, hash, e); err != nil {
+		return err
 	}
 	response, err := f.transport.RoundTrip(out)
 	if err != nil {
@@ -111,17 +110,11 @@ func (f *Forwarder) send(ctx context.Context, w http.ResponseWriter, r *wire.For
 		if r.Context().Err() != nil {
 			return r.Context().Err()
 		}
-		f.options.Log.WarnContext(ctx, "cannot forward a request", "service", e.Service.Name, "endpoint", e.URL.String(),
-			"error", err)
-		return unavailable(e, err)
+		return f.unavailable(ctx, e, err)
 	}
 	defer response.Body.Close()
-	if code := refusedCredentials(response); code != "" {
-		f.options.Log.WarnContext(ctx, "an endpoint refuses its credentials", "service", e.Service.Name, "endpoint",
-			e.URL.String(), "code", code)
-		return &wire.Error{Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(
-			"The endpoint %s, to which coracle forwards requests for %s, refuses the credentials that coracle has for it "+
-				"(%s): its operator finds them in forward-credentials", e.URL, e.Service.Name, code)}
+	if err := f.checkCredentials(ctx, e, response); err != nil {
+		return err
 	}
 	writeHeader(w, response)
 	if r.Method == http.MethodHead {
@@ -158,19 +151,74 @@ func refusedCredentials(response *http.Response) string {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(begin), response.Body), response.Body}
-	if found := errorCode.FindSubmatch(begin); found != nil {
-		if code := string(found[1]) + string(found[2]); credentialCodes[code] {
-			return code
-		}
+	if code := codeIn(begin); credentialCodes[code] {
+		return code
 	}
 	return ""
 }
 
+// codeIn returns the code of an endpoint's error; empty when it has none.
+func codeIn(answer []byte) string {
+	found := errorCode.FindSubmatch(answer)
+	if found == nil {
+		return ""
+	}
+	return string(found[1]) + string(found[2])
+}
+
+// checkCredentials returns the error for an endpoint that refuses the signature of a request.
+func (f *Forwarder) checkCredentials(ctx context.Context, e Endpoint, response *http.Response) error {
+	code := refusedCredentials(response)
+	if code == "" {
+		return nil
+	}
+	f.options.Log.WarnContext(ctx, "an endpoint refuses its credentials", "service", e.Service.Name, "endpoint",
+		e.URL.String(), "code", code)
+	return &wire.Error{Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(
+		"The endpoint %s, to which coracle forwards requests for %s, refuses the credentials that coracle has for it "+
+			"(%s): its operator finds them in forward-credentials", e.URL, e.Service.Name, code)}
+}
+
 // unavailable returns the error for an endpoint that does not answer.
-func unavailable(e Endpoint, err error) error {
+func (f *Forwarder) unavailable(ctx context.Context, e Endpoint, err error) error {
+	f.options.Log.WarnContext(ctx, "cannot forward a request", "service", e.Service.Name, "endpoint", e.URL.String(),
+		"error", err)
 	return &wire.Error{Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(
 		"The endpoint %s, to which coracle forwards requests for %s, does not answer: %s", e.URL, e.Service.Name,
 		outbound.Reason(err))}
+}
+
+// access is what an account has at an endpoint.
+type access struct {
+	credentials aws.Credentials
+	region      string // that requests are signed for
+}
+
+// accessTo returns what the caller's account has at an endpoint.
+func (f *Forwarder) accessTo(ctx context.Context, e Endpoint) (access, error) {
+	caller := wire.CallerFrom(ctx)
+	credentials, region, err := f.options.Credentials(e.Service.Name, caller.Account)
+	if err != nil {
+		return access{}, noCredentials(e, caller.Account, err)
+	}
+	asked := wire.RegionFrom(ctx)
+	if region != "" && region != asked && e.Service.Name != "s3" { // whose ARNs have no region
+		return access{}, refuse("requests for %s in %s: forward-credentials has the endpoint in %s", e.Service.Name, asked,
+			region)
+	}
+	return access{credentials, cmp.Or(region, asked)}, nil
+}
+
+// sign signs a request to an endpoint.
+func (a access) sign(ctx context.Context, out *http.Request, hash string, e Endpoint) error {
+	// A signer keeps the secret that it has seen of a key for a day, in which the operator may have written another.
+	signer := v4.NewSigner(func(o *v4.SignerOptions) {
+		o.DisableURIPathEscaping = e.Service.wire.Protocol == wire.RestXML
+	})
+	if err := signer.SignHTTP(ctx, a.credentials, out, hash, e.Service.Name, a.region, time.Now()); err != nil {
+		return fmt.Errorf("sign a request for %s: %w", e.URL, err)
+	}
+	return nil
 }
 
 // noCredentials returns the error for an account that may not use an endpoint.
@@ -187,11 +235,12 @@ func noCredentials(e Endpoint, account string, err error) error {
 	return fmt.Errorf("credentials of the account %s for %s: %w", account, e.URL, err)
 }
 
-// copyHeaders copies the headers of a request that are sent on. Those in changed replace others.
+// copyHeaders copies the headers of a request for Amazon S3 that are sent on. Those in changed replace others, and are
+// all that other services get.
 func copyHeaders(out, in http.Header, changed map[string]string, isS3 bool) {
 	for name, values := range in {
-		ofS3 := isS3 && strings.HasPrefix(name, "X-Amz-") && !slices.Contains(ownHeaders, name)
-		if ofS3 || slices.Contains(sentHeaders, name) || !isS3 && name == "X-Amz-Target" {
+		ofS3 := strings.HasPrefix(name, "X-Amz-") && !slices.Contains(ownHeaders, name)
+		if isS3 && (ofS3 || slices.Contains(sentHeaders, name)) {
 			out[name] = slices.Clone(values)
 		}
 	}
