@@ -30,17 +30,25 @@ var indexOperations = map[string]bool{
 	"DescribeContributorInsights": true, "Query": true, "Scan": true, "UpdateContributorInsights": true,
 }
 
-// resourceOperations are those on what an ARN names.
-var resourceOperations = map[string]bool{
-	"DeleteResourcePolicy": true, "GetResourcePolicy": true, "ListTagsOfResource": true, "PutResourcePolicy": true,
-	"TagResource": true, "UntagResource": true, "DescribeBackup": true, "DeleteBackup": true, "DescribeStream": true,
-	"GetShardIterator": true,
+// resourceOperations are those on what an ARN names, with what that may be beside a table: a stream or backup of one.
+var resourceOperations = map[string][]string{
+	"DeleteResourcePolicy": {ofTable, ofStream}, "GetResourcePolicy": {ofTable, ofStream},
+	"PutResourcePolicy": {ofTable, ofStream}, "ListTagsOfResource": {ofTable}, "TagResource": {ofTable},
+	"UntagResource": {ofTable}, "DescribeBackup": {ofBackup}, "DeleteBackup": {ofBackup}, "DescribeStream": {ofStream},
+	"GetShardIterator": {ofStream}, "GetRecords": {ofStream},
 }
+
+// What follows the name of a table in an ARN.
+const (
+	ofTable  = ""
+	ofStream = "stream"
+	ofBackup = "backup"
+)
 
 // listOperations are those that have no resource.
 var listOperations = map[string]bool{
 	"DescribeLimits": true, "ListBackups": true, "ListContributorInsights": true, "ListExports": true,
-	"ListGlobalTables": true, "ListImports": true, "ListStreams": true, "ListTables": true, "GetRecords": true,
+	"ListGlobalTables": true, "ListImports": true, "ListStreams": true, "ListTables": true,
 }
 
 // itemActions are the members of an item of a transaction, with the action of each.
@@ -53,9 +61,17 @@ var itemActions = map[string]string{
 var dynamoKeys = unreadKeys("dynamodb")
 
 var (
-	tableName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
-	tableParts = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.:-]+)*$`)
+	tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
+	// partName is that of a stream or backup of a table.
+	partName = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
+	// iteratorStream is the ARN of the stream in an iterator: it is the first part, behind a version where DynamoDB Local
+	// has made it.
+	iteratorStream = regexp.MustCompile(`^(?:[0-9]{3}\|)?(arn:[^|]+)\|`)
 )
+
+// internalTables begins the names under which Alternator has the tables of ScyllaDB itself, users and their keys among
+// them.
+const internalTables = ".scylla.alternator."
 
 // readDynamoDB returns what a request for Amazon DynamoDB asks for.
 func readDynamoDB(r *wire.Forwarded) (*call, error) {
@@ -80,6 +96,7 @@ type dynamoInput struct {
 	ResourceARN    string `json:"ResourceArn"`
 	BackupARN      string `json:"BackupArn"`
 	StreamARN      string `json:"StreamArn"`
+	ShardIterator  string
 	ResourcePolicy string
 	Tags           []json.RawMessage
 	RequestItems   map[string]json.RawMessage
@@ -111,16 +128,10 @@ func (in *dynamoInput) targets(r *wire.Forwarded, operation string) ([]wire.Targ
 			targets = append(targets, on("PutResourcePolicy", resource)...)
 		}
 		return targets, nil
-	case resourceOperations[operation]:
-		arn := in.ResourceARN
-		switch operation {
-		case "DescribeBackup", "DeleteBackup":
-			arn = in.BackupARN
-		case "DescribeStream", "GetShardIterator":
-			arn = in.StreamARN
-		}
-		if name, ok := strings.CutPrefix(arn, arnOf(r, "dynamodb", "table/")); !ok || !tableParts.MatchString(name) {
-			return nil, notOurs(arn)
+	case resourceOperations[operation] != nil:
+		arn, err := in.arn(r, operation)
+		if err != nil {
+			return nil, err
 		}
 		return on(operation, arn), nil
 	case listOperations[operation]:
@@ -139,6 +150,37 @@ func (in *dynamoInput) targets(r *wire.Forwarded, operation string) ([]wire.Targ
 		return in.transactionTargets(r, on)
 	}
 	return nil, refuse("the operation %s of DynamoDB", operation)
+}
+
+// arn returns the ARN that an operation is about.
+func (in *dynamoInput) arn(r *wire.Forwarded, operation string) (string, error) {
+	arn := in.ResourceARN
+	switch operation {
+	case "DescribeBackup", "DeleteBackup":
+		arn = in.BackupARN
+	case "DescribeStream", "GetShardIterator":
+		arn = in.StreamARN
+	case "GetRecords":
+		found := iteratorStream.FindStringSubmatch(in.ShardIterator)
+		if found == nil || strings.Count(strings.ToLower(in.ShardIterator), "arn:") != 1 {
+			return "", refuse("GetRecords with an iterator that does not have the ARN of one stream")
+		}
+		arn = found[1]
+	}
+	rest, ok := strings.CutPrefix(arn, arnOf(r, "dynamodb", "table/"))
+	if !ok {
+		return "", notOurs(arn)
+	}
+	table, part, _ := strings.Cut(rest, "/")
+	if _, err := tableARN(r, table); err != nil {
+		return "", err
+	}
+	form, name, _ := strings.Cut(part, "/")
+	if !slices.Contains(resourceOperations[operation], form) || (form == ofTable) != (table == rest) ||
+		form != ofTable && !partName.MatchString(name) {
+		return "", badName("ARN for "+operation, arn)
+	}
+	return arn, nil
 }
 
 // maxTransactItems is how many items a transaction may have.
@@ -186,6 +228,9 @@ func tableARN(r *wire.Forwarded, name string) (string, error) {
 	}
 	if !tableName.MatchString(name) {
 		return "", badName("name of a table", name)
+	}
+	if strings.HasPrefix(strings.ToLower(name), internalTables) {
+		return "", refuse("requests for the tables of ScyllaDB itself: %s", name)
 	}
 	return prefix + name, nil
 }

@@ -92,6 +92,55 @@ func TestHeadersOfJSONRequests(t *testing.T) {
 	}
 }
 
+func TestARNsOfTables(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	user := f.NewUser(t, "ada", `{"Statement":[{"Effect":"Allow","Action":"dynamodb:*","Resource":"*"},
+		{"Effect":"Deny","Action":"dynamodb:GetRecords","Resource":"arn:aws:dynamodb:*:*:table/secret/*"}]}`)
+	const table = "arn:aws:dynamodb:us-east-1:111122223333:table/mine"
+	for _, test := range []struct{ operation, member, value, says string }{
+		{"TagResource", "ResourceArn", table, ""},
+		{"TagResource", "ResourceArn", table + "/secret", "not a valid ARN"},
+		{"TagResource", "ResourceArn", table + "/", "not a valid ARN"},
+		{"TagResource", "ResourceArn", table + "/stream/2024-01-02T03:04:05.678", "not a valid ARN"},
+		{"TagResource", "ResourceArn", table + "/index/i", "not a valid ARN"},
+		{"PutResourcePolicy", "ResourceArn", table + "/stream/2024-01-02T03:04:05.678", ""},
+		{"PutResourcePolicy", "ResourceArn", table + "/stream/x/y", "not a valid ARN"},
+		{"PutResourcePolicy", "ResourceArn", table + "/backup/x", "not a valid ARN"},
+		{"DescribeBackup", "BackupArn", table + "/backup/0123-abcd", ""},
+		{"DeleteBackup", "BackupArn", table, "not a valid ARN"},
+		{"DescribeStream", "StreamArn", table + "/stream/2024-01-02T03:04:05.678", ""},
+		{"DescribeStream", "StreamArn", table + "/stream/", "not a valid ARN"},
+		{"GetShardIterator", "StreamArn", table, "not a valid ARN"},
+		{"GetRecords", "ShardIterator", table + "/stream/1|1|AAAA", ""},
+		{"GetRecords", "ShardIterator", "000|" + table + "/stream/1|c2hhcmRJ", ""},
+		{"GetRecords", "ShardIterator", "000|" + strings.Replace(table, "mine", "secret", 1) + "/stream/1|c2hhcmRJ",
+			"explicit deny"},
+		{"GetRecords", "ShardIterator", table + "|1|AAAA", "not a valid ARN"},
+		{"GetRecords", "ShardIterator", table + "/stream/1|" + table + "/stream/1|AAAA", "the ARN of one stream"},
+		{"GetRecords", "ShardIterator", "x|" + table + "/stream/1|AAAA", "the ARN of one stream"},
+		{"GetRecords", "ShardIterator", "c2hhcmRJ", "the ARN of one stream"},
+		{"GetRecords", "ShardIterator", "000|arn:aws:dynamodb:ddblocal:000000000000:table/mine/stream/1|c2hh",
+			"what others have"},
+		{"Scan", "TableName", ".scylla.alternator.system_auth.roles", "the tables of ScyllaDB itself"},
+		{"Scan", "TableName", strings.Replace(table, "mine", ".Scylla.alternator.x.y", 1), "the tables of ScyllaDB itself"},
+		{"TagResource", "ResourceArn", strings.Replace(table, "mine", ".scylla.alternator.x.y", 1),
+			"the tables of ScyllaDB itself"},
+	} {
+		prefix := "DynamoDB_20120810."
+		if strings.Contains(test.member, "Stream") || test.operation == "GetRecords" {
+			prefix = "DynamoDBStreams_20120810."
+		}
+		status, answer := f.post(t, user, "dynamodb", prefix+test.operation, fmt.Sprintf(`{%q:%q}`, test.member, test.value))
+		if (status == http.StatusOK) != (test.says == "") || !strings.Contains(answer, test.says) {
+			t.Errorf("%s of %s: %d %s", test.operation, test.value, status, answer)
+		}
+		if sent := f.endpoint.last() != ""; sent != (test.says == "") {
+			t.Errorf("%s of %s reached the endpoint: %v", test.operation, test.value, sent)
+		}
+	}
+}
+
 // secretARN returns the ARN of a secret of the caller's.
 func secretARN(name string) string {
 	return "arn:aws:secretsmanager:us-east-1:111122223333:secret:" + name
