@@ -80,8 +80,11 @@ func (b *Budget) consume(steps int) error {
 // nothing matches, and earlier results do not count.
 type evaluation struct {
 	keys   Keys
+	unread func(key string) bool // as in Request
 	budget *Budget
 	err    error
+	// variable is the condition key of a variable that was not replaced because its value is not known.
+	variable string
 }
 
 // tryConsume reports whether the evaluation goes on.
@@ -98,6 +101,21 @@ func (e *evaluation) canCompare(key, value string) bool {
 		e.err = &TooLongError{Key: key, Length: len(value)}
 	}
 	return e.err == nil
+}
+
+// isUnread reports whether the value of a condition key is not known.
+func (e *evaluation) isUnread(key string) bool {
+	if e.unread == nil || !e.unread(key) {
+		return false
+	}
+	_, known := e.lookupKey(key)
+	return !known
+}
+
+// takeVariable returns the condition key of a variable that was not known, and forgets it.
+func (e *evaluation) takeVariable() (key string) {
+	key, e.variable = e.variable, ""
+	return key
 }
 
 func (e *evaluation) lookupKey(key string) ([]string, bool) {

@@ -206,7 +206,7 @@ func compileFolded(c *condition, values []string, variables bool) bool {
 	c.match = func(c *condition, value string, e *evaluation) bool {
 		return anyFits(e, c.patterns, valueSteps, func(p pattern) bool {
 			filled := p.substitute(e)
-			return e.tryConsume(len(filled.literal)) && filled.matchable && equalFold(filled.literal, value)
+			return filled.isKnown(e) && e.tryConsume(len(filled.literal)) && filled.matchable && equalFold(filled.literal, value)
 		})
 	}
 	return true
@@ -315,7 +315,7 @@ func compileBools(c *condition, values []string, variables bool) bool {
 		return ok && anyFits(e, c.patterns, valueSteps, func(p pattern) bool {
 			filled := p.substitute(e)
 			want, ok := parseBool(filled.literal)
-			return ok && filled.matchable && got == want
+			return filled.isKnown(e) && ok && filled.matchable && got == want
 		})
 	}
 	return true

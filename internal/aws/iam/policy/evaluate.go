@@ -114,7 +114,7 @@ type ask struct {
 
 func newAsk(r *Request) ask {
 	service, name, _ := strings.Cut(strings.ToLower(r.Action), ":")
-	return ask{r, service, name, evaluation{keys: r.Keys, budget: r.Budget}}
+	return ask{r, service, name, evaluation{keys: r.Keys, unread: r.Unread, budget: r.Budget}}
 }
 
 // Evaluate decides. Its order is AWS's: denies first, then what the resource grants directly, then identity, boundary
@@ -234,14 +234,27 @@ func (a *ask) matches(s *Statement) grant {
 			return noGrant
 		}
 	}
-	if s.resources != nil && (!a.evaluation.canCompare("", a.Resource) || a.matchesResource(s) == s.notRes) {
-		return noGrant
-	}
 	unread := ""
+	if s.resources != nil {
+		if !a.evaluation.canCompare("", a.Resource) {
+			return noGrant
+		}
+		matched := a.matchesResource(s)
+		if key := a.evaluation.takeVariable(); key != "" && !matched {
+			unread = key // one of its patterns might match
+		} else if matched == s.notRes {
+			return noGrant
+		}
+	}
 	for i := range s.conditions {
-		if key := s.conditions[i].key; a.isUnread(key) {
+		if key := s.conditions[i].key; a.evaluation.isUnread(key) {
 			unread = key
-		} else if !s.conditions[i].isSatisfied(&a.evaluation) {
+			continue
+		}
+		satisfied := s.conditions[i].isSatisfied(&a.evaluation)
+		if key := a.evaluation.takeVariable(); key != "" {
+			unread = key
+		} else if !satisfied {
 			return noGrant
 		}
 	}
@@ -252,15 +265,6 @@ func (a *ask) matches(s *Statement) grant {
 		a.evaluation.err = &UnreadError{unread}
 	}
 	return noGrant
-}
-
-// isUnread reports whether the value of a condition key is not known.
-func (a *ask) isUnread(key string) bool {
-	if a.Unread == nil || !a.Unread(key) {
-		return false
-	}
-	_, known := a.evaluation.lookupKey(key)
-	return !known
 }
 
 func (a *ask) matchesResource(s *Statement) bool {

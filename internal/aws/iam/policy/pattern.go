@@ -20,6 +20,7 @@ type pattern struct {
 	prefix    bool   // text is literal but for one * at its end; literal holds it
 	literal   string // text without wildcards, or what comes before the * of a prefix
 	matchable bool   // false for a pattern that can match nothing
+	unread    string // the condition key of a variable whose value is not known, for which there is a *
 }
 
 // part is a piece of a pattern: text, or a variable.
@@ -108,19 +109,23 @@ func indexWildcard(text string) int {
 }
 
 // substitute puts the values of the variables in. A variable without a value and without a default makes a pattern that
-// matches nothing.
+// matches nothing; one whose value is not known is any text.
 func (p pattern) substitute(e *evaluation) pattern {
 	if p.parts == nil {
 		return p
 	}
 	var text strings.Builder
+	unread := ""
 	for _, part := range p.parts {
 		if part.key == "" {
 			text.WriteString(part.text)
 			continue
 		}
-		values, _ := e.lookupKey(part.key)
+		values, known := e.lookupKey(part.key)
 		switch {
+		case !known && e.unread != nil && e.unread(part.key):
+			unread = part.key
+			text.WriteByte(anyText)
 		case len(values) == 1 && e.canCompare(part.key, values[0]): // a key with several values cannot be a variable
 			text.WriteString(strings.ToValidUTF8(values[0], "\uFFFD"))
 		case part.fallback != nil:
@@ -130,7 +135,9 @@ func (p pattern) substitute(e *evaluation) pattern {
 		}
 	}
 	e.tryConsume(text.Len())
-	return literalPattern(text.String())
+	filled := literalPattern(text.String())
+	filled.unread = unread
+	return filled
 }
 
 func (p *pattern) matchFilled(s string, e *evaluation) bool {
@@ -138,7 +145,15 @@ func (p *pattern) matchFilled(s string, e *evaluation) bool {
 		return p.matches(s, e)
 	}
 	filled := p.substitute(e)
-	return filled.matches(s, e)
+	return filled.matches(s, e) && filled.isKnown(e)
+}
+
+// isKnown reports whether the values of all variables were known. The evaluation notes the one that was not.
+func (p *pattern) isKnown(e *evaluation) bool {
+	if p.unread != "" {
+		e.variable = p.unread
+	}
+	return p.unread == ""
 }
 
 // matches compares case-sensitively. The pattern's variables must have been filled.
