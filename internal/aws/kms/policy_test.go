@@ -179,7 +179,9 @@ func TestOthersLearnNothing(t *testing.T) {
 	for _, id := range []string{"key/" + key, "key/" + absent, "alias/there", "alias/absent"} {
 		arn := ownARN + id
 		_, err := thief.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &arn})
-		if awstest.Code(err) != "AccessDeniedException" {
+		// The key of an alias is not for others to know.
+		if awstest.Code(err) != "AccessDeniedException" || !strings.Contains(err.Error(), "on resource: "+arn+" because "+
+			"no resource-based policy allows") {
 			t.Errorf("%s, for another account: %v", id, err)
 		}
 		_, err = nobody.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &arn})
@@ -260,6 +262,36 @@ func TestAliasesAreAuthorizedOnBothSides(t *testing.T) {
 	}
 	if err := failed(alice.DeleteAlias(ctx, &kms.DeleteAliasInput{AliasName: ptr("alias/mine")})); err != nil {
 		t.Error(err)
+	}
+}
+
+// An alias that gets another key in the meantime is not changed by who may not take it from that key.
+func TestAliasesThatChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	ctx := t.Context()
+	mine, theirs := w.key(""), w.key("")
+	both := `"kms:DeleteAlias","kms:UpdateAlias"`
+	alice := w.user("alice", allow(both, "", ownARN+"alias/*")+","+allow(both, "", ownARN+"key/"+mine))
+	name := aws.String("alias/moving")
+	awstest.Must[*kms.CreateAliasOutput](t)(w.CreateAlias(ctx, &kms.CreateAliasInput{AliasName: name,
+		TargetKeyId: &mine}))
+	for operation, call := range map[string]func() error{
+		"DeleteAlias": func() error { return failed(alice.DeleteAlias(ctx, &kms.DeleteAliasInput{AliasName: name})) },
+		"UpdateAlias": func() error {
+			return failed(alice.UpdateAlias(ctx, &kms.UpdateAliasInput{AliasName: name, TargetKeyId: &mine}))
+		},
+	} {
+		move := func(to string) {
+			if _, err := w.UpdateAlias(ctx, &kms.UpdateAliasInput{AliasName: name, TargetKeyId: &to}); err != nil {
+				t.Error(err)
+			}
+		}
+		move(mine)
+		w.AfterAuthorization(func() { move(theirs) })
+		if err := call(); awstest.Code(err) != "AccessDeniedException" {
+			t.Errorf("%s: %v", operation, err)
+		}
 	}
 }
 

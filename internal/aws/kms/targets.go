@@ -39,6 +39,9 @@ func (s *Service) target(ctx context.Context, action string, r reference, u use)
 	maps.Copy(t.Conditions, u.keys)
 	if r.alias != "" {
 		t.Conditions["kms:RequestAlias"] = []string{r.alias}
+		if r.account != caller.Account {
+			t.Named = record.KMSAliasARN(r.account, r.region, r.alias)
+		}
 	}
 	if via, ok := ctx.Value(viaServiceKey{}).(string); ok {
 		t.Conditions["kms:ViaService"] = []string{via}

@@ -11,6 +11,8 @@ import (
 type Target struct {
 	Action   string // iam:PassRole
 	Resource string // ARN, or "*"
+	// Named is what the caller called the resource, where they may not learn its ARN (optional). Denials show it.
+	Named string `json:",omitempty"`
 	// condition keys of this request beside the global ones, such as "iam:PassedToService"
 	Conditions map[string][]string
 	// Unread reports whether the request may have a condition key that is not in Conditions because its value is not

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 			if err != nil {
 				return err
 			}
-			return &wire.Denied{Action: t.Action, Resource: t.Resource, Reason: d.Reason(), Encoded: encoded}
+			return &wire.Denied{Action: t.Action, Resource: cmp.Or(t.Named, t.Resource), Reason: d.Reason(), Encoded: encoded}
 		}
 	}
 	i.Used(ctx, caller)

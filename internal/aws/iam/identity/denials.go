@@ -58,7 +58,7 @@ func (i *Identity) recordDenial(ctx context.Context, account, principal string, 
 		return
 	}
 	cause := DenialCause{Principal: cutDenial(principal), Region: wire.RegionFrom(ctx), Action: cutDenial(t.Action),
-		Resource: cutDenial(t.Resource), Reason: cutDenial(d.Reason())}
+		Resource: cutDenial(cmp.Or(t.Named, t.Resource)), Reason: cutDenial(d.Reason())}
 	if d.Statement != nil {
 		cause.Statement = cutDenial(d.Statement.SID)
 	}
