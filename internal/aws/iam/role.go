@@ -235,29 +235,25 @@ func (s *Service) resolveTrustPolicy(ctx context.Context, document string) (map[
 	ids := map[string]string{}
 	for _, statement := range d.Statements {
 		for _, arn := range statement.PrincipalNames("AWS") {
-			if m := sessionARN.FindStringSubmatch(arn); m != nil {
-				row, err := s.roles.Get(ctx, record.RoleKey(m[1], m[2]))
-				if err == nil {
-					ids[arn] = row.Value.ID
-				} else if ignoreMissing(err) != nil {
-					return nil, err
-				}
+			account, kind, name := "", "role", ""
+			session := sessionARN.FindStringSubmatch(arn)
+			if session != nil {
+				account, name = session[1], session[2]
+			} else if m := principalARN.FindStringSubmatch(arn); m != nil {
+				account, kind, name = m[1], m[2], m[3]
+			} else {
 				continue
 			}
-			m := principalARN.FindStringSubmatch(arn)
-			if m == nil {
-				continue
-			}
-			if _, err := s.accounts.Get(ctx, record.AccountKey(m[1])); errors.Is(err, store.ErrNotFound) {
+			if _, err := s.accounts.Get(ctx, record.AccountKey(account)); errors.Is(err, store.ErrNotFound) {
 				continue // an account of someone else's, which we cannot see
 			} else if err != nil {
 				return nil, err
 			}
-			id, found, err := s.principalID(ctx, m[1], m[2], m[3])
+			id, found, err := s.principalID(ctx, account, kind, name)
 			if err != nil {
 				return nil, err
 			}
-			if found != arn {
+			if found == "" || session == nil && found != arn {
 				return nil, wire.Errorf("MalformedPolicyDocument", "Invalid principal in policy: \"AWS\":%q", arn)
 			}
 			ids[arn] = id
