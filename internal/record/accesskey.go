@@ -17,6 +17,8 @@ type AccessKey struct {
 	Secret    string
 	Inactive  bool
 	CreatedAt time.Time
+	// ClientToken is of the service that created the key, if one did.
+	ClientToken string `json:",omitempty"`
 }
 
 // AccessKeyKey returns the key of an access key.

@@ -27,6 +27,8 @@ type Role struct {
 	Boundary string
 	// LinkedService is the service of a service-linked role, "eks.amazonaws.com".
 	LinkedService string
+	// ClientToken is of the service that created a service-linked role, if one did.
+	ClientToken string `json:",omitempty"`
 }
 
 // ARN returns the role's Amazon Resource Name.

@@ -81,20 +81,33 @@ func (s *Service) accessKeyHandlers() []wire.Handler {
 	}
 }
 
-// CreateAccessKey makes a key; its secret is shown in this answer and never again.
+// CreateAccessKey makes a key; its secret is shown in this answer and never again, but to a service that repeats its
+// request.
 func (s *Service) CreateAccessKey(ctx context.Context, in *iam.CreateAccessKeyInput) (*iam.CreateAccessKeyOutput,
 	error) {
 	var k record.AccessKey
 	var who holder
+	token := wire.ClientTokenFrom(ctx)
 	err := s.retryWrite(ctx, func() (ops []store.Op, err error) {
 		if who, err = s.keyHolder(ctx, in.UserName); err != nil {
 			return nil, err
+		}
+		if token != "" {
+			for _, id := range who.keys {
+				row, err := s.keys.Get(ctx, record.AccessKeyKey(id))
+				if err != nil {
+					return nil, err
+				}
+				if k = row.Value; k.ClientToken == token {
+					return nil, nil
+				}
+			}
 		}
 		if len(who.keys) >= maxAccessKeys {
 			return nil, limitExceeded("Cannot exceed quota for AccessKeysPerUser: %d", maxAccessKeys)
 		}
 		k = record.AccessKey{Account: account(ctx), User: aws.ToString(who.name), UserID: who.id,
-			CreatedAt: s.now().UTC()}
+			CreatedAt: s.now().UTC(), ClientToken: token}
 		k.ID, k.Secret = identity.NewAccessKey(identity.LongTermKey, k.Account)
 		return []store.Op{who.save(append(slices.Clone(who.keys), k.ID)), s.keys.CreateOp(record.AccessKeyKey(k.ID),
 			k)}, nil
@@ -108,7 +121,7 @@ func (s *Service) CreateAccessKey(ctx context.Context, in *iam.CreateAccessKeyIn
 	}}, nil
 }
 
-// ListAccessKeys lists the keys of a user without their secrets.
+// ListAccessKeys lists the keys of a user without their secrets; with a client token, what was created with it.
 func (s *Service) ListAccessKeys(ctx context.Context, in *iam.ListAccessKeysInput) (*iam.ListAccessKeysOutput, error) {
 	who, err := s.keyHolder(ctx, in.UserName)
 	if err != nil {
@@ -121,6 +134,9 @@ func (s *Service) ListAccessKeys(ctx context.Context, in *iam.ListAccessKeysInpu
 			return nil, err
 		}
 		k := row.Value
+		if token := wire.ClientTokenFrom(ctx); token != "" && k.ClientToken != token {
+			continue
+		}
 		all = append(all, types.AccessKeyMetadata{AccessKeyId: aws.String(k.ID), CreateDate: aws.Time(k.CreatedAt),
 			Status: keyStatus(k), UserName: optional(k.User)})
 	}

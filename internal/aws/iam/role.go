@@ -309,13 +309,16 @@ func (s *Service) roleLastUsed(ctx context.Context, r record.Role) (*types.RoleL
 	return &types.RoleLastUsed{LastUsedDate: aws.Time(use.Value.At), Region: aws.String(use.Value.Region)}, nil
 }
 
-// ListRoles lists the roles below a path.
+// ListRoles lists the roles below a path; with a client token, what was created with it.
 func (s *Service) ListRoles(ctx context.Context, in *iam.ListRolesInput) (*iam.ListRolesOutput, error) {
 	all, err := s.roles.listAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(r record.Role) bool { return !isInPath(r.Path, in.PathPrefix) })
+	token := wire.ClientTokenFrom(ctx)
+	all = slices.DeleteFunc(all, func(r record.Role) bool {
+		return !isInPath(r.Path, in.PathPrefix) || token != "" && r.ClientToken != token
+	})
 	some, marker, truncated, err := paginate(ctx, all, in.MaxItems, in.Marker, s.roles.sortKey)
 	if err != nil {
 		return nil, err

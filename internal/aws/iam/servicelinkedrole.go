@@ -145,9 +145,17 @@ func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *iam.CreateSer
 	if in.Description != nil {
 		r.Description = *in.Description
 	}
+	r.ClientToken = wire.ClientTokenFrom(ctx)
 	err := s.createRole(ctx, r)
 	var e *wire.Error
 	if errors.As(err, &e) && e.Code == "EntityAlreadyExists" {
+		row, err := s.roles.Get(ctx, record.RoleKey(r.Account, r.Name))
+		if err := ignoreMissing(err); err != nil {
+			return nil, err
+		}
+		if r.ClientToken != "" && row.Value.ClientToken == r.ClientToken {
+			return &iam.CreateServiceLinkedRoleOutput{Role: roleType(row.Value)}, nil
+		}
 		return nil, invalidInput("Service role name %s has been taken in this account, please try a different suffix.",
 			r.Name)
 	}

@@ -10,9 +10,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 func TestLifeOfAUser(t *testing.T) {
@@ -156,5 +158,20 @@ func TestUserWithoutPolicies(t *testing.T) {
 			"User: arn:aws:iam::111122223333:user/nobody is not authorized to perform: iam:"+name+" on resource: ") {
 			t.Errorf("%s: %v", name, call)
 		}
+	}
+}
+
+// A principal's creation cannot be repeated as those of services: the answer would tell the secret again.
+func TestClientTokensAreForServices(t *testing.T) {
+	t.Parallel()
+	a := iamtest.New(t)
+	ctx, c := t.Context(), a.IAM(a.Root)
+	in := &iam.CreateAccessKeyInput{UserName: aws.String("alice")}
+	awstest.Must[*iam.CreateUserOutput](t)(c.CreateUser(ctx, &iam.CreateUserInput{UserName: in.UserName}))
+	token := iam.WithAPIOptions(smithyhttp.SetHeaderValue(wire.ClientTokenHeader, "token"))
+	first := awstest.Must[*iam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, in, token)).AccessKey
+	second := awstest.Must[*iam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, in, token)).AccessKey
+	if *first.AccessKeyId == *second.AccessKeyId {
+		t.Errorf("both are %s", *first.AccessKeyId)
 	}
 }

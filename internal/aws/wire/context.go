@@ -34,6 +34,7 @@ type call struct {
 	requestID string
 	sourceIP  string
 	userAgent string
+	token     string
 	secure    bool
 	time      time.Time
 	authorize Authorizer
@@ -47,7 +48,7 @@ type call struct {
 // setConnection sets what the condition keys say of an HTTP request: its source address, user agent, and whether it
 // uses TLS. Every request that is authorized goes through it, whatever its protocol.
 func (c *call) setConnection(r *http.Request) {
-	c.userAgent = r.UserAgent()
+	c.userAgent, c.token = r.UserAgent(), r.Header.Get(ClientTokenHeader)
 	c.secure = r.TLS != nil || IsInProcess(r.Context()) // never by the URL, which the client writes
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		c.sourceIP = host
@@ -113,6 +114,18 @@ func CallerFrom(ctx context.Context) Caller { return callFrom(ctx).caller }
 // CalledVia returns the AWS service that makes the request on behalf of a principal, or under a role that was passed to
 // it, such as "cloudformation.amazonaws.com"; empty for a request of the principal's own.
 func CalledVia(ctx context.Context) string { return callFrom(ctx).caller.Service }
+
+// ClientTokenHeader has the client token of an AWS service whose request is an operation without a parameter for one.
+const ClientTokenHeader = "X-Coracle-Client-Token" //nolint:gosec // no credential
+
+// ClientTokenFrom returns the token by which an AWS service finds what an earlier request of its own has made, whose
+// answer may have been lost; empty for a request of a principal's own.
+func ClientTokenFrom(ctx context.Context) string {
+	if CalledVia(ctx) == "" {
+		return ""
+	}
+	return callFrom(ctx).token
+}
 
 // CloudFormationPrincipal is the name of CloudFormation as the principal of policies, and in [CalledVia].
 const CloudFormationPrincipal = "cloudformation.amazonaws.com"

@@ -2,9 +2,6 @@ package iam
 
 import (
 	"context"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -14,20 +11,14 @@ import (
 )
 
 // accessKeys is the handler of AWS::IAM::AccessKey.
-//
-// Only the answer to CreateAccessKey has the secret. Create therefore notes first which keys the user has. When an
-// answer was lost, a key that came since and has never been used is deleted, and another one is made.
 type accessKeys struct{}
 
-// before is what Progress has of what was there before: the keys of the user, divided by commas, or the members of the
-// group, divided by slashes.
-const before = "before"
-
-func listKeys(ctx context.Context, c *iam.Client, user string) ([]types.AccessKeyMetadata, error) {
+func listKeys(ctx context.Context, c *iam.Client, user string, options ...func(*iam.Options)) (
+	[]types.AccessKeyMetadata, error) {
 	var all []types.AccessKeyMetadata
 	pages := iam.NewListAccessKeysPaginator(c, &iam.ListAccessKeysInput{UserName: &user})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+		page, err := pages.NextPage(ctx, options...)
 		if err != nil {
 			return nil, err
 		}
@@ -39,24 +30,7 @@ func listKeys(ctx context.Context, c *iam.Client, user string) ([]types.AccessKe
 // Create is part of [resource.Handler].
 func (accessKeys) Create(ctx context.Context, r *resource.Request) (resource.Result, error) {
 	c, user := newClient(r.Config), r.Text("UserName")
-	had, noted := r.Progress[before]
-	if !noted {
-		keys, err := listKeys(ctx, c, user)
-		if err != nil {
-			return resource.Result{}, err
-		}
-		ids := make([]string, len(keys))
-		for i, k := range keys {
-			ids[i] = aws.ToString(k.AccessKeyId)
-		}
-		return resource.Result{
-			Pending: time.Millisecond, Progress: map[string]string{before: strings.Join(ids, ",")},
-		}, nil
-	}
-	if err := deleteLost(ctx, c, user, strings.Split(had, ",")); err != nil {
-		return resource.Result{}, err
-	}
-	out, err := c.CreateAccessKey(ctx, &iam.CreateAccessKeyInput{UserName: &user})
+	out, err := c.CreateAccessKey(ctx, &iam.CreateAccessKeyInput{UserName: &user}, withToken(r))
 	if err != nil {
 		return resource.Result{}, err
 	}
@@ -68,33 +42,6 @@ func (accessKeys) Create(ctx context.Context, r *resource.Request) (resource.Res
 		return result, setStatus(ctx, c, user, id, status)
 	}
 	return result, nil
-}
-
-// deleteLost deletes the key that an earlier call has made, whose secret nobody knows.
-func deleteLost(ctx context.Context, c *iam.Client, user string, had []string) error {
-	keys, err := listKeys(ctx, c, user)
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if slices.Contains(had, aws.ToString(k.AccessKeyId)) {
-			continue
-		}
-		use, err := c.GetAccessKeyLastUsed(ctx, &iam.GetAccessKeyLastUsedInput{AccessKeyId: k.AccessKeyId})
-		if resource.IsNotFound(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		if use.AccessKeyLastUsed != nil && use.AccessKeyLastUsed.LastUsedDate != nil {
-			continue
-		}
-		_, err = c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: &user, AccessKeyId: k.AccessKeyId})
-		if err != nil && !resource.IsNotFound(err) {
-			return err
-		}
-	}
-	return nil
 }
 
 func setStatus(ctx context.Context, c *iam.Client, user, id, status string) error {
@@ -116,16 +63,21 @@ func (accessKeys) Update(ctx context.Context, r *resource.Request) (resource.Res
 
 // Delete is part of [resource.Handler].
 func (accessKeys) Delete(ctx context.Context, r *resource.Request) (resource.Result, error) {
-	if r.PhysicalID == "" {
-		return resource.Result{}, nil
+	c, user, id := newClient(r.Config), r.Text("UserName"), r.PhysicalID
+	if id == "" {
+		keys, err := listKeys(ctx, c, user, withToken(r))
+		if resource.IsNotFound(err) || err == nil && (r.Name == "" || len(keys) == 0) {
+			return resource.Result{}, nil
+		} else if err != nil {
+			return resource.Result{}, err
+		}
+		id = aws.ToString(keys[0].AccessKeyId)
 	}
-	_, err := newClient(r.Config).DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{
-		UserName: aws.String(r.Text("UserName")), AccessKeyId: &r.PhysicalID,
-	})
+	_, err := c.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: &user, AccessKeyId: &id})
 	if resource.IsNotFound(err) {
 		err = nil
 	}
-	return resource.Result{PhysicalID: r.PhysicalID}, err
+	return resource.Result{PhysicalID: id}, err
 }
 
 // Read is part of [resource.Handler].

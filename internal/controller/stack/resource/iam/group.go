@@ -65,6 +65,9 @@ var group = entity{
 	},
 }
 
+// before is what Progress has of what was there before: the members of the group, divided by slashes.
+const before = "before"
+
 // groups is the handler of AWS::IAM::Group. Groups have no tags.
 var groups = resource.Claim(resource.Table[*iam.Client, types.Group]{
 	Client: newClient,

@@ -14,13 +14,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
 )
 
 // Types are the resource types of IAM.
 var Types = map[string]resource.Type{
-	"AWS::IAM::AccessKey":   {Handler: accessKeys{}},
+	"AWS::IAM::AccessKey":   {Handler: accessKeys{}, NameLimit: 128},
 	"AWS::IAM::Group":       {Handler: groups, NameLimit: 128, Names: []string{"GroupName"}},
 	"AWS::IAM::GroupPolicy": {Handler: entityPolicy(group, "GroupName")},
 	"AWS::IAM::InstanceProfile": {
@@ -33,7 +34,7 @@ var Types = map[string]resource.Type{
 	"AWS::IAM::Policy":            {Handler: inlinePolicies{}, NameLimit: 128},
 	"AWS::IAM::Role":              {Handler: roles, NameLimit: 64, Names: []string{"RoleName"}, Tagged: true},
 	"AWS::IAM::RolePolicy":        {Handler: entityPolicy(role, "RoleName")},
-	"AWS::IAM::ServiceLinkedRole": {Handler: serviceLinkedRoles{}},
+	"AWS::IAM::ServiceLinkedRole": {Handler: serviceLinkedRoles{}, NameLimit: 128},
 	"AWS::IAM::User": {
 		Handler: users, NameLimit: 64, Names: []string{"UserName"}, Refused: []string{"LoginProfile"}, Tagged: true,
 	},
@@ -42,6 +43,15 @@ var Types = map[string]resource.Type{
 }
 
 func newClient(c aws.Config) *iam.Client { return iam.NewFromConfig(c) }
+
+// clientTokenHeader is wire.ClientTokenHeader.
+const clientTokenHeader = "X-Coracle-Client-Token" //nolint:gosec // no credential
+
+// withToken gives a request a client token, where the operation has no parameter for it: the generated name, which
+// nobody else has. A creation that is repeated returns what the first one made, and lists have nothing else.
+func withToken(r *resource.Request) func(*iam.Options) {
+	return iam.WithAPIOptions(smithyhttp.SetHeaderValue(clientTokenHeader, r.Name))
+}
 
 // nameOf returns the name of the resource: the custom one of a property, or the generated one.
 func nameOf(r *resource.Request, property string) string {

@@ -233,6 +233,49 @@ func TestTagsOfTheStack(t *testing.T) {
 	want("new")
 }
 
+// What somebody else makes while the answer to a creation is lost stays theirs.
+func TestWhatOthersMakeMeanwhile(t *testing.T) {
+	t.Parallel()
+	for kind, properties := range map[string]string{
+		"AWS::IAM::AccessKey":         `{"UserName": "lake-user-1a2b3c"}`,
+		"AWS::IAM::ServiceLinkedRole": `{"AWSServiceName": "autoscaling.amazonaws.com", "CustomSuffix": "Own"}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t)
+			w.make("AWS::IAM::User", "User", `{}`)
+			create := iam.Types[kind].Create
+			own, other := w.Request("Own", properties), w.Request("Other", properties)
+			lost, err := create(t.Context(), own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own.Progress, own.Retried = lost.Progress, true
+			theirs, err := create(t.Context(), other)
+			if err == nil && theirs.PhysicalID == "" {
+				other.Progress, other.Retried = theirs.Progress, true
+				theirs, err = create(t.Context(), other)
+			}
+			if err == nil {
+				other.PhysicalID = theirs.PhysicalID
+			}
+			mine, err := create(t.Context(), own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mine.PhysicalID == other.PhysicalID {
+				t.Errorf("both have %s", mine.PhysicalID)
+			}
+			if other.PhysicalID == "" {
+				return // a name that is taken
+			}
+			if _, _, err := iam.Types[kind].Read(t.Context(), other); err != nil {
+				t.Errorf("what somebody else made: %v", err)
+			}
+		})
+	}
+}
+
 // What others have attached to a role keeps the stack from deleting it, as on AWS.
 func TestDeletionKeepsWhatOthersDid(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,52 +13,18 @@ import (
 )
 
 // serviceLinkedRoles is the handler of AWS::IAM::ServiceLinkedRole. The service chooses the name of the role, which has
-// no tags. Create therefore notes first which roles the service has.
+// no tags.
 type serviceLinkedRoles struct{}
 
 // task is what Progress has of a deletion.
 const task = "task"
 
-// linkedRoles returns the names of the roles of a service.
-func linkedRoles(ctx context.Context, c *iam.Client, service string) ([]string, error) {
-	var names []string
-	pages := iam.NewListRolesPaginator(c, &iam.ListRolesInput{
-		PathPrefix: aws.String("/aws-service-role/" + service + "/"),
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range page.Roles {
-			names = append(names, aws.ToString(o.RoleName))
-		}
-	}
-	return names, nil
-}
-
 // Create is part of [resource.Handler].
 func (serviceLinkedRoles) Create(ctx context.Context, r *resource.Request) (resource.Result, error) {
-	c, service := newClient(r.Config), r.Text("AWSServiceName")
-	names, err := linkedRoles(ctx, c, service)
-	if err != nil {
-		return resource.Result{}, err
-	}
-	had, noted := r.Progress[before]
-	if !noted {
-		return resource.Result{
-			Pending: time.Millisecond, Progress: map[string]string{before: strings.Join(names, ",")},
-		}, nil
-	}
-	suffix := r.Text("CustomSuffix")
-	for _, name := range names {
-		if !slices.Contains(strings.Split(had, ","), name) && (suffix == "" || strings.HasSuffix(name, "_"+suffix)) {
-			return linkedResult(name), nil // an earlier call made it
-		}
-	}
-	out, err := c.CreateServiceLinkedRole(ctx, &iam.CreateServiceLinkedRoleInput{
+	service := r.Text("AWSServiceName")
+	out, err := newClient(r.Config).CreateServiceLinkedRole(ctx, &iam.CreateServiceLinkedRoleInput{
 		AWSServiceName: &service, CustomSuffix: r.Pointer("CustomSuffix"), Description: r.Pointer("Description"),
-	})
+	}, withToken(r))
 	if err != nil {
 		return resource.Result{}, err
 	}
@@ -81,12 +46,18 @@ func (serviceLinkedRoles) Update(ctx context.Context, r *resource.Request) (reso
 // Delete is part of [resource.Handler]. IAM deletes the role in a task, unless something still needs the role.
 func (serviceLinkedRoles) Delete(ctx context.Context, r *resource.Request) (resource.Result, error) {
 	c, result := newClient(r.Config), resource.Result{PhysicalID: r.PhysicalID}
-	if r.PhysicalID == "" {
-		return result, nil
+	if r.PhysicalID == "" && r.Progress[task] == "" {
+		out, err := c.ListRoles(ctx, &iam.ListRolesInput{
+			PathPrefix: aws.String("/aws-service-role/" + r.Text("AWSServiceName") + "/"),
+		}, withToken(r))
+		if err != nil || r.Name == "" || len(out.Roles) == 0 {
+			return result, err
+		}
+		result.PhysicalID = aws.ToString(out.Roles[0].RoleName)
 	}
 	id := r.Progress[task]
 	if id == "" {
-		out, err := c.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: &r.PhysicalID})
+		out, err := c.DeleteServiceLinkedRole(ctx, &iam.DeleteServiceLinkedRoleInput{RoleName: &result.PhysicalID})
 		if resource.IsNotFound(err) {
 			return result, nil
 		} else if err != nil {
