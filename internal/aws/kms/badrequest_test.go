@@ -118,6 +118,9 @@ func TestBadRequests(t *testing.T) {
 		{"CreateKey: policy is no JSON", create(kms.CreateKeyInput{Policy: ptr("{")}), "MalformedPolicyDocumentException", ""},
 		{"CreateKey: policy without principal", create(kms.CreateKeyInput{Policy: ptr(document(mayAll))}), "MalformedPolicyDocumentException", "rincipal"},
 		{"CreateKey: policy with nobody", create(kms.CreateKeyInput{Policy: ptr(document(rootOnly + "," + allow(`"kms:*"`, principal("arn:aws:iam::"+account+":user/nobody"), "*")))}), "MalformedPolicyDocumentException", "invalid principals"},
+		{"CreateKey: policy with a session of nobody", create(kms.CreateKeyInput{Policy: ptr(document(rootOnly + "," +
+			allow(`"kms:*"`, principal("arn:aws:sts::"+account+":assumed-role/nobody/s"), "*")))}),
+			"MalformedPolicyDocumentException", "invalid principals"},
 		{"CreateKey: long policy", create(kms.CreateKeyInput{Policy: ptr(document(rootOnly) + strings.Repeat(" ", 33<<10))}), "LimitExceededException", "32768"},
 
 		{"DescribeKey: no identifier", describe("nothing"), "NotFoundException", "Invalid keyId 'nothing'"},
