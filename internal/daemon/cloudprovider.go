@@ -39,7 +39,8 @@ func (d *daemon) cloudProvider(c record.Cluster) (controlplane.CloudProvider, er
 	}}, nil
 }
 
-// credentialsToken derives the token from a secret of the cluster that never changes.
+// credentialsToken derives the token from a secret of the cluster that never changes: its first service-account key,
+// which outlives its rotation.
 func (d *daemon) credentialsToken(c record.Cluster) (string, error) {
 	secrets, err := record.ControlPlaneSecretsTable(d.store).Get(context.Background(), c.Key())
 	if err == nil && secrets.Value.ClusterID != c.ID {

@@ -57,8 +57,8 @@ func ControlPlanes(s *store.Store) store.Table[ControlPlane] {
 	return store.NewTable[ControlPlane](s, "controlplanes")
 }
 
-// ControlPlaneSecrets are the private keys of a cluster. They are made once, before anything
-// that is signed with them, and never change but for the encryption keys, newest first.
+// ControlPlaneSecrets are the private keys of a cluster. They are made once, before anything that is signed with them,
+// and never change but for the encryption keys, newest first, and ServiceAccountKeys.
 //
 // Writer: internal/controller/controlplane.
 type ControlPlaneSecrets struct {
@@ -68,10 +68,23 @@ type ControlPlaneSecrets struct {
 	CertificateAuthorityKey []byte
 	FrontProxyCA            []byte
 	FrontProxyCAKey         []byte
-	// ServiceAccountKey is the PEM private key that signs service-account tokens.
+	// ServiceAccountKey is the PEM private key that signs the service-account tokens in Secrets, which do not expire, and
+	// all others until there are ServiceAccountKeys.
 	ServiceAccountKey []byte
+	// ServiceAccountKeys are the keys of tokens that may be valid, oldest first. They begin with ServiceAccountKey when
+	// its first successor is made. The last of those that have a SigningSince signs; at most one has none.
+	ServiceAccountKeys []ServiceAccountKey `json:",omitempty"`
 	// EncryptionKeys are 32-byte keys for Secrets at rest, newest first.
 	EncryptionKeys [][]byte
+}
+
+// ServiceAccountKey is a key that signs service-account tokens, has signed some, or will.
+type ServiceAccountKey struct {
+	PrivateKey []byte `json:",omitempty"` // PEM; none once the next key signs
+	PublicKey  []byte // PEM
+	// AcceptedAt is when the API server was found to accept the key, which is published before.
+	AcceptedAt   time.Time `json:",omitzero"`
+	SigningSince time.Time `json:",omitzero"`
 }
 
 // ControlPlaneSecretsTable returns the table of cluster keys, by ClusterKey.

@@ -31,8 +31,8 @@ import (
 // Prefix begins the paths of all documents.
 const Prefix = "/id/"
 
-// cacheControl is for the documents, which never change; keys are added to a set before they
-// are used. It is what an API server says of its own.
+// cacheControl is for the documents: keys are added to a set that much earlier than they sign, and stay longer than
+// their tokens. It is what an API server says of its own.
 const cacheControl = "public, max-age=3600"
 
 // document is a discovery document with the members that EKS gives.

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,12 +37,12 @@ const (
 // keys are a cluster's private keys, parsed.
 type keys struct {
 	ca, frontProxy *pki.Authority
-	serviceAccount *rsa.PrivateKey
+	serviceAccount serviceAccountKeys
 	encryption     [][]byte
 }
 
-// ensureKeys reads the cluster's keys, or makes and stores them. They are stored before anything is
-// signed with them, so that a crash can never leave certificates of a lost authority behind.
+// ensureKeys reads the cluster's keys and rotates those that are due, or makes and stores them. They are stored before
+// anything is signed with them, so that a crash can never leave certificates of a lost authority behind.
 func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (keys, error) {
 	key := cluster.Key()
 	row, err := c.secrets.Get(ctx, key)
@@ -60,7 +59,11 @@ func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (ke
 	} else if err != nil {
 		return keys{}, err
 	}
-	k, err := parseSecrets(row.Value)
+	secrets, err := c.rotateKeys(ctx, cluster, row.Value)
+	if err != nil {
+		return keys{}, fmt.Errorf("rotate the service-account keys of cluster %s: %w", cluster.Name, err)
+	}
+	k, err := parseSecrets(secrets)
 	if err != nil {
 		return keys{}, fmt.Errorf("the stored keys of cluster %s: %w", cluster.Name, err)
 	}
@@ -135,13 +138,8 @@ func parseSecrets(s record.ControlPlaneSecrets) (k keys, err error) {
 	if k.frontProxy, err = pki.ParseAuthority(pki.Cluster, s.FrontProxyCA, s.FrontProxyCAKey); err != nil {
 		return k, fmt.Errorf("front-proxy certificate authority: %w", err)
 	}
-	key, err := keyutil.ParsePrivateKeyPEM(s.ServiceAccountKey)
-	if err != nil {
+	if k.serviceAccount, err = parseServiceAccountKeys(s); err != nil {
 		return k, fmt.Errorf("service-account key: %w", err)
-	}
-	var ok bool
-	if k.serviceAccount, ok = key.(*rsa.PrivateKey); !ok {
-		return k, fmt.Errorf("service-account key: a %T is not an RSA key", key)
 	}
 	k.encryption = s.EncryptionKeys
 	return k, nil
@@ -151,10 +149,10 @@ func newAuthority(name string, now time.Time) (*pki.Authority, error) {
 	return pki.NewAuthority(pki.Cluster, pki.Leaf{CommonName: name, DNSNames: []string{name}}, now)
 }
 
-// publishIssuer stores the public side of the service-account key, from which the daemon serves
-// the OIDC discovery document of the cluster.
+// publishIssuer stores the public side of the service-account keys, from which the daemon serves the OIDC discovery
+// document of the cluster, and STS verifies tokens.
 func (c *Controller) publishIssuer(ctx context.Context, cluster record.Cluster, k keys) error {
-	jwks, err := jsonWebKeySet(&k.serviceAccount.PublicKey)
+	jwks, err := jsonWebKeySet(k.serviceAccount.published)
 	if err != nil {
 		return err
 	}
@@ -171,20 +169,24 @@ func (c *Controller) publishIssuer(ctx context.Context, cluster record.Cluster, 
 	return err
 }
 
-// jsonWebKeySet returns the JSON Web Key Set of a key. Its key ID is the one that the API server puts into the tokens
-// it signs: the SHA-256 of the public key in DER.
-func jsonWebKeySet(public *rsa.PublicKey) ([]byte, error) {
-	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		return nil, err
+// jsonWebKeySet returns the JSON Web Key Set of public keys. Their key IDs are those that the API server puts into the
+// tokens it signs: the SHA-256 of the public key in DER.
+func jsonWebKeySet(all []*rsa.PublicKey) ([]byte, error) {
+	var set jose.JSONWebKeySet
+	for _, public := range all {
+		der, err := x509.MarshalPKIXPublicKey(public)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(der)
+		set.Keys = append(set.Keys, jose.JSONWebKey{
+			Key:       public,
+			KeyID:     base64.RawURLEncoding.EncodeToString(sum[:]),
+			Algorithm: string(jose.RS256),
+			Use:       "sig",
+		})
 	}
-	sum := sha256.Sum256(der)
-	return json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
-		Key:       public,
-		KeyID:     base64.RawURLEncoding.EncodeToString(sum[:]),
-		Algorithm: string(jose.RS256),
-		Use:       "sig",
-	}}})
+	return json.Marshal(set)
 }
 
 // leaf is a certificate of a cluster.
@@ -254,11 +256,7 @@ func (c *Controller) issueCertificates(p plane) error {
 	if err != nil {
 		return err
 	}
-	public, err := x509.MarshalPKIXPublicKey(&k.serviceAccount.PublicKey)
-	if err != nil {
-		return err
-	}
-	private, err := keyutil.MarshalPrivateKeyToPEM(k.serviceAccount)
+	legacy, err := keyutil.MarshalPrivateKeyToPEM(k.serviceAccount.legacy)
 	if err != nil {
 		return err
 	}
@@ -266,8 +264,7 @@ func (c *Controller) issueCertificates(p plane) error {
 		"ca.crt":             k.ca.PEM,
 		"ca.key":             k.ca.KeyPEM,
 		"front-proxy-ca.crt": k.frontProxy.PEM,
-		"sa.key":             private,
-		"sa.pub":             pem.EncodeToMemory(&pem.Block{Type: keyutil.PublicKeyBlockType, Bytes: public}),
+		"sa.key":             legacy, // of the controller manager
 	}
 	for name, content := range files {
 		if err := ensureFile(filepath.Join(dir, name), content); err != nil {

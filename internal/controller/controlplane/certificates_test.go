@@ -87,7 +87,7 @@ func TestCertificates(t *testing.T) {
 
 	t.Run("files are private", func(t *testing.T) {
 		files, err := filepath.Glob(c.clusterDir(cluster.ID, "pki", "*"))
-		if err != nil || len(files) < 15 {
+		if err != nil || len(files) < 14 {
 			t.Fatal(files, err)
 		}
 		for _, f := range files {
@@ -151,7 +151,7 @@ func TestCertificates(t *testing.T) {
 	})
 
 	t.Run("tokens of the service-account key verify against the published key set", func(t *testing.T) {
-		jwks, err := jsonWebKeySet(&k.serviceAccount.PublicKey)
+		jwks, err := jsonWebKeySet(k.serviceAccount.published)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestCertificates(t *testing.T) {
 			!set.Keys[0].IsPublic() {
 			t.Fatalf("%s: %v", jwks, err)
 		}
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: k.serviceAccount}, nil)
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: k.serviceAccount.signing}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

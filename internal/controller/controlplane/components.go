@@ -292,6 +292,14 @@ func (c *Controller) apiServerArgs(p plane, write func(files) (string, error)) (
 	if err != nil {
 		return nil, err
 	}
+	keyFiles, err := p.keys.serviceAccount.files()
+	if err != nil {
+		return nil, err
+	}
+	tokenKeys, err := write(keyFiles) // other keys are another API server, which reads them at its start
+	if err != nil {
+		return nil, err
+	}
 	advertise, err := advertiseAddress(p)
 	if err != nil {
 		return nil, err
@@ -342,8 +350,9 @@ func (c *Controller) apiServerArgs(p plane, write func(files) (string, error)) (
 		"--requestheader-username-headers=X-Remote-User",
 		"--service-account-issuer=" + issuer,
 		"--service-account-jwks-uri=" + issuer + "/keys",
-		"--service-account-key-file=" + pki("sa.pub"),
-		"--service-account-signing-key-file=" + pki("sa.key"),
+		"--service-account-key-file=" + filepath.Join(tokenKeys, "sa.pub"),
+		"--service-account-max-token-expiration=" + maxTokenLife.String(),
+		"--service-account-signing-key-file=" + filepath.Join(tokenKeys, "sa.key"),
 		"--service-cluster-ip-range=" + serviceRange(cluster),
 		// A request on a connection that was made just before the new server took over is still served.
 		"--shutdown-delay-duration=1s",

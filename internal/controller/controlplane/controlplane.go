@@ -9,9 +9,10 @@
 // Each step in the life of a cluster is idempotent:
 //
 //  1. converge.go: [Controller.Converge] creates the control plane and marks it Ready (create.go, ports.go), maintains
-//     it (a changed VPC configuration or flag, a certificate that is about to expire), replaces its components with
-//     those of another minor version (upgrade.go, handover.go), and ends the updates that requested it. If the new
-//     version does not become healthy, the old one keeps serving.
+//     it (a changed VPC configuration or flag, a certificate that is about to expire, a service-account key that is
+//     to be replaced: rotation.go), replaces its components with those of another minor version (upgrade.go,
+//     handover.go), and ends the updates that requested it. If the new version does not become healthy, the old one
+//     keeps serving.
 //  2. delete.go: deletes everything that was created, the records last.
 //
 // The components are processes of a [Host] that outlive the daemon: a daemon that restarts computes the same
@@ -172,9 +173,10 @@ type Controller struct {
 	updates       store.Table[record.Update]
 	accessEntries store.Table[record.AccessEntry]
 
-	ports  sync.Mutex          // held while ports are chosen
-	starts *semaphore.Weighted // of new clusters at once
-	polls  atomic.Int32        // how many wait by polling
+	ports     sync.Mutex          // held while ports are chosen
+	starts    *semaphore.Weighted // of new clusters at once
+	handovers *semaphore.Weighted // of API servers at once: the keys of many clusters may be due together
+	polls     atomic.Int32        // how many wait by polling
 
 	standbyKey chan *rsa.PrivateKey // at most one
 
@@ -204,6 +206,10 @@ var (
 	crashUpgradeRecorded = crash.At("controlplane/upgrade-recorded")
 	crashUpgradeFailing  = crash.At("controlplane/upgrade-failing")
 	crashBeforeUpdateEnd = crash.At("controlplane/before-update-end")
+
+	crashKeyAdded    = crash.At("controlplane/rotation-key-added")
+	crashKeyAccepted = crash.At("controlplane/rotation-key-accepted")
+	crashKeySigns    = crash.At("controlplane/rotation-key-signs")
 
 	crashStopped          = crash.At("controlplane/delete-stopped")
 	crashExpelled         = crash.At("controlplane/delete-expelled-from-etcd")
@@ -244,6 +250,7 @@ func New(o Options) *Controller {
 		updates:       record.Updates(o.Store),
 		accessEntries: record.AccessEntries(o.Store),
 		starts:        semaphore.NewWeighted(int64(2 * runtime.NumCPU())), // a starting API server sleeps half the time
+		handovers:     semaphore.NewWeighted(int64(2 * runtime.NumCPU())),
 		standbyKey:    make(chan *rsa.PrivateKey, 1),
 		keyOf:         map[string]string{},
 	}

@@ -67,6 +67,9 @@ func (c *Controller) Converge(
 	if err != nil {
 		return c.recordFailure(ctx, cluster, seen, minor, open, err)
 	}
+	if err := c.recordAccepted(ctx, p); err != nil {
+		return err
+	}
 	if err := c.exposeEndpoint(ctx, cluster); err != nil {
 		return err
 	}

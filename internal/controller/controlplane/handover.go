@@ -28,6 +28,12 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	if handover {
 		spec, port = specs.successor, p.standby
 	}
+	if handover { // many at once would only slow each other down
+		if err := c.handovers.Acquire(ctx, 1); err != nil {
+			return spec, err
+		}
+		defer c.handovers.Release(1)
+	}
 	was, err := c.o.Host.Ensure(ctx, spec)
 	if err != nil {
 		return spec, err
