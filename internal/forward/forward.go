@@ -108,6 +108,11 @@ func (f *Forwarder) forward(w http.ResponseWriter, r *wire.Forwarded, e Endpoint
 	if refused != nil {
 		return refused
 	}
+	if call.encode != nil {
+		if call.body, err = call.encode(); err != nil {
+			return err
+		}
+	}
 	if err := r.BeginTransfer(); err != nil {
 		return err
 	}
@@ -132,8 +137,10 @@ type call struct {
 	query map[string][]string
 	// header replaces headers of the request; those without a value are left out.
 	header map[string]string
-	// body replaces the payload of a request of Amazon S3 (optional), and is the body of other requests.
-	body []byte
+	// body replaces the payload of a request of Amazon S3 (optional), and is the body of other requests. encode makes it
+	// once the request is authorized (optional).
+	body   []byte
+	encode func() ([]byte, error)
 }
 
 // refuse returns the error for a request that Coracle does not forward.

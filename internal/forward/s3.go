@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/s3name"
@@ -113,7 +114,7 @@ func readS3(r *wire.Forwarded) (*call, error) {
 		path += "/" + key
 	}
 	return &call{operation: strings.TrimPrefix(in.targets[0].Action, "s3:"), targets: in.targets, path: path,
-		query: in.query, header: in.header, body: in.body}, nil
+		query: in.query, header: in.header, encode: in.encode}, nil
 }
 
 // s3Request is a request for Amazon S3 that is being read.
@@ -124,8 +125,8 @@ type s3Request struct {
 	subresource string
 	header      map[string]string // as in call
 	targets     []wire.Target
-	body        []byte // as in call
-	source      string // of a copy: BUCKET/KEY
+	encode      func() ([]byte, error) // as in call
+	source      string                 // of a copy: BUCKET/KEY
 	// versionUnread says that versions of objects are named elsewhere than in the query.
 	versionUnread bool
 	keys          map[string][]string // condition keys, of all targets
@@ -170,20 +171,17 @@ func checkName(bucket, key string) error {
 	if len(key) > 1024 {
 		return &wire.Error{Code: "KeyTooLongError", Status: http.StatusBadRequest, Message: "Your key is too long"}
 	}
-	for segment := range strings.FieldsFuncSeq(key, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == "." || segment == ".." {
-			return invalidURI("a key with the segment " + segment + " is not forwarded")
-		}
-	}
 	for segment := range strings.SplitSeq(key, "/") {
-		// Names that SeaweedFS and MinIO have versions, uploads and folders under, beside the objects.
-		if segment == ".uploads" || strings.HasSuffix(segment, ".versions") || strings.HasSuffix(segment, "__XLDIR__") {
+		// The latter are names that SeaweedFS and MinIO have versions, uploads and folders under, beside the objects.
+		if segment == "." || segment == ".." || segment == ".uploads" || strings.HasSuffix(segment, ".versions") || strings.HasSuffix(segment, "__XLDIR__") {
 			return invalidURI("a key with the segment " + segment + " is not forwarded")
 		}
 	}
 	switch {
-	case strings.ContainsRune(key, 0):
-		return invalidURI("a key with a null character is not forwarded")
+	case strings.ContainsRune(key, 0), !utf8.ValidString(key):
+		return invalidURI("a key with a null character, or that is not UTF-8, is not forwarded")
+	case strings.Contains(key, `\`): // which some take for a slash
+		return invalidURI("a key with a backslash is not forwarded")
 	case strings.HasPrefix(key, "/"), strings.Contains(key, "//"): // some take several slashes for one
 		return invalidURI("a key with an empty segment is not forwarded")
 	}
@@ -378,8 +376,7 @@ func (in *s3Request) readSource(action string) (*copySource, error) {
 		return nil, err
 	}
 	var ok bool
-	if s.version, ok = strings.CutPrefix(query, "versionId="); !ok && query != "" ||
-		strings.ContainsAny(s.version, "&=?#%+ ") {
+	if s.version, ok = strings.CutPrefix(query, "versionId="); !ok && query != "" || ok && !isID(s.version) {
 		return nil, invalidArgument("x-amz-copy-source")
 	}
 	in.header["x-amz-copy-source"] = encodePath(s.bucket + "/" + s.key)
@@ -404,7 +401,7 @@ func (in *s3Request) needSource(s *copySource) {
 	}
 }
 
-// authorizeDeletion reads which objects DeleteObjects deletes. Its body is sent as it was read.
+// authorizeDeletion reads which objects DeleteObjects deletes. Its body is sent as it was understood.
 func (in *s3Request) authorizeDeletion() error {
 	if err := checkMarkup(in.Body); err != nil {
 		return err
@@ -434,6 +431,9 @@ func (in *s3Request) authorizeDeletion() error {
 		if len(o.Others) > 0 {
 			return refuse("DeleteObjects with conditions")
 		}
+		if o.VersionID != "" && !isID(o.VersionID) {
+			return invalidArgument("VersionId")
+		}
 		action := "DeleteObject"
 		if o.VersionID != "" {
 			action, in.versionUnread = "DeleteObjectVersion", true
@@ -444,8 +444,8 @@ func (in *s3Request) authorizeDeletion() error {
 		}
 	}
 	// Written anew, so that the endpoint reads the same objects in it.
-	in.body, err = xml.Marshal(deletion)
-	return err
+	in.encode = func() ([]byte, error) { return xml.Marshal(deletion) }
+	return nil
 }
 
 // checkMarkup refuses XML of more elements than DeleteObjects has, or with long tags: anybody with an access key can

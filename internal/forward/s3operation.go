@@ -1,9 +1,12 @@
 package forward
 
 import (
+	"encoding/base64"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Actions of Amazon S3 by method and subresource, the query parameter that makes a request one of another operation.
@@ -108,9 +111,38 @@ var (
 	versionParameters = []string{"versionId"}
 	readParameters    = []string{"versionId", "partNumber", "response-cache-control", "response-content-disposition",
 		"response-content-encoding", "response-content-language", "response-content-type", "response-expires"}
-	// filled are parameters that an endpoint might take for missing when they are empty.
-	filled = []string{"id", "list-type", "partNumber", "uploadId", "versionId"}
+	// values are what values of parameters have to be, which an endpoint might otherwise take for missing, or for a path.
+	values = map[string]func(string) bool{
+		"delimiter": utf8.ValidString, "id": isID, "list-type": func(kind string) bool { return kind == "2" },
+		"partNumber": regexp.MustCompile(`^[1-9][0-9]{0,4}$`).MatchString, "prefix": isPrefix, "uploadId": isUploadID,
+		"versionId": isID,
+	}
+	id = regexp.MustCompile(`^[A-Za-z0-9._~+=-]+$`)
 )
+
+// isUploadID does the same for an upload, whose ID some endpoints decode before they use its end as a name.
+func isUploadID(text string) bool {
+	if decoded, err := base64.RawURLEncoding.DecodeString(text); err == nil {
+		_, path, _ := strings.Cut(string(decoded), ".")
+		if slices.Contains(strings.Split(path, "/"), "..") {
+			return false
+		}
+	}
+	return isID(text)
+}
+
+const maxID = 1024
+
+// isID reports whether a text can be the ID of an upload, a version or a configuration, and nothing but that.
+func isID(text string) bool {
+	return len(text) <= maxID && id.MatchString(text) && strings.Trim(text, ".") != ""
+}
+
+// isPrefix reports whether every endpoint reads a prefix of keys as the same.
+func isPrefix(text string) bool {
+	return !strings.HasPrefix(text, "/") && !strings.Contains(text, "//") && !strings.Contains(text, `\`) &&
+		utf8.ValidString(text)
+}
 
 // isParameter has the names of all parameters; others are subresources.
 var isParameter = func() map[string]bool {
@@ -150,13 +182,9 @@ func (in *s3Request) checkQuery() error {
 		if name != in.subresource && !slices.Contains(known, name) {
 			return invalidArgument("the operation does not have the parameter " + name)
 		}
-		value := in.query.Get(name)
-		if slices.Contains(filled, name) && (value == "" || value != strings.TrimSpace(value)) {
-			return invalidArgument("the parameter " + name + " has no value")
+		if valid := values[name]; valid != nil && !valid(in.query.Get(name)) {
+			return invalidArgument("the value of the parameter " + name)
 		}
-	}
-	if kind := in.query.Get("list-type"); kind != "" && kind != "2" {
-		return invalidArgument("list-type")
 	}
 	if in.operation() == "PUT object?uploadId" && !in.query.Has("partNumber") {
 		return invalidArgument("This operation does not accept a query-string without partNumber")

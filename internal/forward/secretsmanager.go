@@ -71,6 +71,8 @@ type secretMembers struct {
 	VersionID    string `json:"VersionId"`
 	VersionStage string
 	Tags         []json.RawMessage
+	// AddReplicaRegions are of another operation, which is not forwarded.
+	AddReplicaRegions []json.RawMessage
 }
 
 // secretInput is a request, of which a call is made.
@@ -96,6 +98,8 @@ func (in *secretInput) read(operation string) error {
 	switch {
 	case secretOperations[operation]:
 		return in.need(operation, "SecretId", m.SecretID)
+	case operation == "CreateSecret" && len(m.AddReplicaRegions) > 0:
+		return refuse("CreateSecret with AddReplicaRegions")
 	case operation == "CreateSecret":
 		arn, err := in.arnOf(m.Name)
 		if err != nil {

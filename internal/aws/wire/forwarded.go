@@ -77,8 +77,8 @@ func (m *Mux) Forward(w http.ResponseWriter, hr *http.Request, service *Service,
 		panic(http.ErrAbortHandler) // half a response must not look like a whole one
 	}
 	if err != nil {
-		// Who waits to be asked for the body sends none; others may take their time, but not the account's turns.
-		if hr.Header.Get("Expect") == "" && c.answer.yield() {
+		c.answer.release()                 // senders of bodies may take their time, but not the account's turns
+		if hr.Header.Get("Expect") == "" { // who waits to be asked for the body sends none
 			body.drain(m.options.MaxBody)
 		}
 		f := m.failureOf(service, r, c.caller, err)
@@ -192,21 +192,18 @@ func (m *Mux) readPayload(b *buffer, r *request, p *sigv4.Payload, limit int64) 
 		return nil, &Error{Code: "EntityTooLarge", Status: http.StatusBadRequest,
 			Message: "Your proposed upload exceeds the maximum allowed size"}
 	}
-	held := limit
-	if p.Length >= 0 {
-		held = p.Length
+	var body bytes.Buffer
+	for int64(body.Len()) <= limit {
+		if err := m.holdBody(b, r, bodyChunk); err != nil {
+			return nil, err
+		}
+		if _, err := io.CopyN(&body, p, bodyChunk); errors.Is(err, io.EOF) {
+			return body.Bytes(), nil
+		} else if err != nil {
+			return nil, UnreadablePayload(err)
+		}
 	}
-	if err := m.holdBody(b, r, held); err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(p, limit+1))
-	if err != nil {
-		return nil, UnreadablePayload(err)
-	}
-	if int64(len(body)) > limit {
-		return nil, errTooLarge(limit)
-	}
-	return body, nil
+	return nil, errTooLarge(limit)
 }
 
 // UnreadablePayload returns the error for a payload that could not be read to its end.

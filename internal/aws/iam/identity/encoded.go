@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -73,7 +74,7 @@ func (i *Identity) encodeDenial(ctx context.Context, caller wire.Caller, t wire.
 			StatementID: cutDenial(d.Statement.SID), Effect: "DENY", SourcePolicyID: cutDenial(d.Policy.Name)})
 	}
 	m.Context.Principal.ID, m.Context.Principal.ARN = caller.UserID, caller.ARN
-	m.Context.Action, m.Context.Resource = t.Action, cutDenial(t.Resource)
+	m.Context.Action, m.Context.Resource = t.Action, cutDenial(cmp.Or(t.Named, t.Resource))
 	keys := maps.Clone(t.Conditions)
 	if keys == nil {
 		keys = map[string][]string{}
