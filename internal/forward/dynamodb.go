@@ -101,6 +101,10 @@ type dynamoInput struct {
 	Tags           []json.RawMessage
 	RequestItems   map[string]json.RawMessage
 	TransactItems  []map[string]json.RawMessage
+	// Replicas of tables are other operations' as well, and in other regions.
+	ReplicaUpdates            []json.RawMessage
+	GlobalTableSourceARN      string `json:"GlobalTableSourceArn"`
+	GlobalTableWitnessUpdates []json.RawMessage
 }
 
 // targets returns what an operation needs permission for.
@@ -109,6 +113,8 @@ func (in *dynamoInput) targets(r *wire.Forwarded, operation string) ([]wire.Targ
 		return targetsOn(r, "dynamodb:"+action, nil, dynamoKeys, resources...)
 	}
 	switch {
+	case len(in.ReplicaUpdates) > 0, len(in.GlobalTableWitnessUpdates) > 0, in.GlobalTableSourceARN != "":
+		return nil, refuse("replicas of tables of DynamoDB")
 	case tableOperations[operation]:
 		resource, err := tableARN(r, in.TableName)
 		if err != nil {

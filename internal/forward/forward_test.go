@@ -206,6 +206,9 @@ func TestObjectsPassThrough(t *testing.T) {
 		for _, size := range []int{0, 1, 64 << 10, 200_000} {
 			content := strings.Repeat("x", size)
 			for _, key := range keys {
+				if strings.HasSuffix(key, "/") && size > 256 { // no folder
+					continue
+				}
 				if _, err := client.PutObject(ctx, &s3.PutObjectInput{Bucket: aws.String("bkt"), Key: &key,
 					Body: strings.NewReader(content)}); err != nil {
 					t.Fatalf("%s %s: %v", name, key, err)

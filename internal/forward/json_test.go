@@ -258,3 +258,21 @@ func TestSecretsAreResolved(t *testing.T) {
 		t.Errorf("an endpoint that is away, for who may not: %d %s", status, answer)
 	}
 }
+
+// Replicas of tables and secrets are other operations', and in other regions.
+func TestReplicasAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for target, body := range map[string]string{
+		"DynamoDB_20120810.UpdateTable": `{"TableName":"t","ReplicaUpdates":[{"Create":{"RegionName":"us-west-2"}}]}`,
+		"DynamoDB_20120810.CreateTable": `{"TableName":"t","GlobalTableSourceArn":"arn:aws:dynamodb:us-west-2:1:table/t"}`,
+		"secretsmanager.CreateSecret":   `{"Name":"s","AddReplicaRegions":[{"Region":"us-west-2"}]}`,
+	} {
+		service, _, _ := strings.Cut(strings.ToLower(target), "_")
+		service, _, _ = strings.Cut(service, ".")
+		if _, answer := f.post(t, f.Root, service, target, body); !strings.Contains(answer, "NotImplemented") ||
+			f.endpoint.last() != "" {
+			t.Errorf("%s: %s", target, answer)
+		}
+	}
+}

@@ -27,7 +27,9 @@ const (
 	maxDeleted = 1000
 	// maxElements is the number of tags in DeleteObjects, and maxTag the length in bytes of one.
 	maxElements = 8*maxDeleted + 16
-	maxTag      = 256
+	// maxFolder is the most bytes of an object that stands for a folder.
+	maxFolder = 256
+	maxTag    = 256
 )
 
 // signatureParameters are those of a presigned URL, in lower case.
@@ -39,9 +41,16 @@ var signatureParameters = map[string]bool{
 // reservedPaths are what programs that stand for S3 have beside their buckets, some of it to administrate them, under
 // names that a bucket could have.
 var reservedPaths = map[string]bool{
-	"admin": true, "buckets": true, "get-table": true, "healthz": true, "minio": true, "moto-api": true,
+	"admin": true, "auth": true, "buckets": true, "get-table": true, "healthz": true, "latest": true, "minio": true,
+	"moto-api":   true,
 	"namespaces": true, "readyz": true, "rustfs": true, "status": true, "swift": true, "tables": true, "tag": true,
 	"v20180820": true,
+}
+
+// reservedSegments are names under which such programs have uploads and other things beside the objects; segments that
+// end in ".versions" or "__XLDIR__" are, too.
+var reservedSegments = map[string]bool{
+	".metacache": true, ".minio.sys": true, ".sgwtmp": true, ".trash": true, ".uploads": true,
 }
 
 // headers are those of S3 that are sent on; one that ends in a hyphen stands for all that begin with it. Others are
@@ -69,6 +78,9 @@ func checkHeader(name string) error {
 		return nil
 	}
 	name = strings.ToLower(name)
+	if strings.Contains(name, "_") && !strings.HasPrefix(name, "x-amz-meta-") { // a hyphen, for some
+		return refuse("the header %s of S3", name)
+	}
 	// With these, MinIO writes what an archive has under names of its own.
 	if strings.HasPrefix(name, "x-amz-meta-snowball-") || strings.HasPrefix(name, "x-amz-meta-minio-") {
 		return refuse("the header %s of S3", name)
@@ -172,8 +184,8 @@ func checkName(bucket, key string) error {
 		return &wire.Error{Code: "KeyTooLongError", Status: http.StatusBadRequest, Message: "Your key is too long"}
 	}
 	for segment := range strings.SplitSeq(key, "/") {
-		// The latter are names that SeaweedFS and MinIO have versions, uploads and folders under, beside the objects.
-		if segment == "." || segment == ".." || segment == ".uploads" || strings.HasSuffix(segment, ".versions") || strings.HasSuffix(segment, "__XLDIR__") {
+		if segment == "." || segment == ".." || reservedSegments[segment] || strings.HasSuffix(segment, ".versions") ||
+			strings.HasSuffix(segment, "__XLDIR__") {
 			return invalidURI("a key with the segment " + segment + " is not forwarded")
 		}
 	}
@@ -258,6 +270,9 @@ func (in *s3Request) hasParam(name string) bool {
 func (in *s3Request) need(action, resource string) {
 	in.targets = append(in.targets, wire.Target{Action: "s3:" + action, Resource: resource,
 		Conditions: in.keys, Unread: in.isUnread})
+	if file := strings.TrimRight(resource, "/"); file != resource { // which some endpoints take it for
+		in.need(action, file)
+	}
 }
 
 func bucketARN(bucket string) string { return "arn:aws:s3:::" + bucket }
@@ -269,6 +284,9 @@ func (in *s3Request) authorize() error {
 	var err error
 	if in.keys, err = in.conditions(); err != nil {
 		return err
+	}
+	if key := in.param("x-amz-server-side-encryption-aws-kms-key-id"); key != "" && !isKMSKey(key) {
+		return invalidArgument("x-amz-server-side-encryption-aws-kms-key-id")
 	}
 	if in.bucket == "" {
 		if in.Method != http.MethodGet || in.subresource != "" {
@@ -374,6 +392,12 @@ func (in *s3Request) readSource(action string) (*copySource, error) {
 	}
 	if err := checkName(s.bucket, s.key); err != nil {
 		return nil, err
+	}
+	if strings.HasSuffix(s.key, "/") {
+		return nil, refuse("copies of folders")
+	}
+	if strings.ContainsAny(s.key, "?%") { // which some read as the end of the key once they have decoded it
+		return nil, refuse("copies of objects whose keys have %q or %q", '?', '%')
 	}
 	var ok bool
 	if s.version, ok = strings.CutPrefix(query, "versionId="); !ok && query != "" || ok && !isID(s.version) {

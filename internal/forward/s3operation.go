@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -113,14 +114,33 @@ var (
 		"response-content-encoding", "response-content-language", "response-content-type", "response-expires"}
 	// values are what values of parameters have to be, which an endpoint might otherwise take for missing, or for a path.
 	values = map[string]func(string) bool{
-		"delimiter": utf8.ValidString, "id": isID, "list-type": func(kind string) bool { return kind == "2" },
-		"partNumber": regexp.MustCompile(`^[1-9][0-9]{0,4}$`).MatchString, "prefix": isPrefix, "uploadId": isUploadID,
-		"versionId": isID,
+		"bucket-region": isWord, "delimiter": utf8.ValidString, "encoding-type": func(kind string) bool { return kind == "url" },
+		"fetch-owner": isWord, "id": isID,
+		"list-type":   func(kind string) bool { return kind == "2" },
+		"max-buckets": isNumber, "max-keys": isNumber, "max-parts": isNumber, "max-uploads": isNumber,
+		"part-number-marker": isNumber, "partNumber": regexp.MustCompile(`^[1-9][0-9]{0,4}$`).MatchString,
+		"prefix": isPrefix, "select-type": isWord, "uploadId": isUploadID,
+		"upload-id-marker":  func(id string) bool { return id == "" || isUploadID(id) },
+		"versionId":         isID,
+		"version-id-marker": func(id string) bool { return id == "" || isID(id) },
 	}
-	id = regexp.MustCompile(`^[A-Za-z0-9._~+=-]+$`)
+	id     = regexp.MustCompile(`^[A-Za-z0-9._~+=-]+$`)
+	kmsKey = regexp.MustCompile(`^[A-Za-z0-9:/_.+=@-]+$`)
+	number = regexp.MustCompile(`^[0-9]*$`)
+	word   = regexp.MustCompile(`^[A-Za-z0-9-]*$`)
 )
 
-// isUploadID does the same for an upload, whose ID some endpoints decode before they use its end as a name.
+// isWord reports whether a text is a region or another word.
+func isWord(text string) bool { return word.MatchString(text) }
+
+func isNumber(text string) bool { return number.MatchString(text) }
+
+// isKMSKey reports whether a text can be the ID, the ARN or the alias of a key, wherever an endpoint puts it.
+func isKMSKey(text string) bool {
+	return len(text) <= 2*maxID && kmsKey.MatchString(text) && isPlain(text)
+}
+
+// isUploadID does what isID does for an upload, whose ID some endpoints decode before they use its end as a name.
 func isUploadID(text string) bool {
 	if decoded, err := base64.RawURLEncoding.DecodeString(text); err == nil {
 		_, path, _ := strings.Cut(string(decoded), ".")
@@ -136,12 +156,6 @@ const maxID = 1024
 // isID reports whether a text can be the ID of an upload, a version or a configuration, and nothing but that.
 func isID(text string) bool {
 	return len(text) <= maxID && id.MatchString(text) && strings.Trim(text, ".") != ""
-}
-
-// isPrefix reports whether every endpoint reads a prefix of keys as the same.
-func isPrefix(text string) bool {
-	return !strings.HasPrefix(text, "/") && !strings.Contains(text, "//") && !strings.Contains(text, `\`) &&
-		utf8.ValidString(text)
 }
 
 // isParameter has the names of all parameters; others are subresources.
@@ -182,7 +196,17 @@ func (in *s3Request) checkQuery() error {
 		if name != in.subresource && !slices.Contains(known, name) {
 			return invalidArgument("the operation does not have the parameter " + name)
 		}
-		if valid := values[name]; valid != nil && !valid(in.query.Get(name)) {
+		value := in.query.Get(name)
+		valid := values[name]
+		switch {
+		case name == "marker", name == "key-marker", name == "start-after":
+			valid = func(key string) bool { return isMarker(key, in.query.Get("prefix"), in.query.Get("delimiter")) }
+		case name == "continuation-token":
+			valid = func(token string) bool { return isToken(token, in.query.Get("prefix"), in.query.Get("delimiter")) }
+		case strings.HasPrefix(name, "response-"):
+			valid = func(header string) bool { return !strings.ContainsFunc(header, unicode.IsControl) }
+		}
+		if valid != nil && !valid(value) {
 			return invalidArgument("the value of the parameter " + name)
 		}
 	}
@@ -196,6 +220,10 @@ func (in *s3Request) checkQuery() error {
 func (in *s3Request) checkPayload() error {
 	takes := in.Method == http.MethodPut && in.source == "" || in.Method == http.MethodPost && in.subresource != "uploads"
 	content := strings.ToLower(in.Header.Get("Content-Type"))
+	if strings.HasSuffix(in.key, "/") && (in.source != "" || strings.HasPrefix(in.subresource, "upload") ||
+		in.Payload != nil && in.Payload.Length > maxFolder) {
+		return refuse("an object with content whose key ends with a slash")
+	}
 	switch {
 	case !takes && in.Payload != nil && in.Payload.Length != 0:
 		return invalidArgument("the operation has no payload")

@@ -76,7 +76,7 @@ func (f *Forwarder) send(ctx context.Context, w http.ResponseWriter, r *wire.For
 	isS3 := e.Service.wire.Protocol == wire.RestXML
 	// The path is encoded as signatures of S3 have it, whatever the client had.
 	to := &url.URL{Scheme: e.URL.Scheme, Host: e.URL.Host, Path: c.path, RawPath: encodePath(c.path),
-		RawQuery: url.Values(c.query).Encode()}
+		RawQuery: strings.ReplaceAll(url.Values(c.query).Encode(), "+", "%20")}
 	out, err := http.NewRequestWithContext(ctx, r.Method, to.String(), nil)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 )
 
 // BenchmarkPodCreation measures what the admission webhook for roles of pods adds to the creation of a pod with a role.
-// Beside it are pods of the same API server, created in turn, whose label keeps the webhook out. They are created as dry
-// runs: admission is the same, and neither the disk nor a scheduler with thousands of pods is measured.
+// Beside it are pods of the same API server, created in turn, whose label keeps the webhook out. They are created as
+// dry runs: admission is the same, and neither the disk nor a scheduler with thousands of pods is measured.
 func BenchmarkPodCreation(b *testing.B) {
 	const pods = 1000
 	d := harness.Start(b)

@@ -163,7 +163,11 @@ func (s *cluster) secrets() (all []secret) {
 			value = lines[len(lines)/2]
 		}
 		keys++
-		add(name, name, value)
+		in := name
+		if filepath.Base(name) == "sa.key" { // the first key of a cluster is its API server's and its controller manager's
+			in = "sa.key"
+		}
+		add(name, in, value)
 		return nil
 	})
 	if err != nil || keys < 8 {
