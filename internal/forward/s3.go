@@ -42,9 +42,8 @@ var signatureParameters = map[string]bool{
 // names that a bucket could have.
 var reservedPaths = map[string]bool{
 	"admin": true, "auth": true, "buckets": true, "get-table": true, "healthz": true, "latest": true, "minio": true,
-	"moto-api":   true,
-	"namespaces": true, "readyz": true, "rustfs": true, "status": true, "swift": true, "tables": true, "tag": true,
-	"v20180820": true,
+	"moto-api": true, "namespaces": true, "readyz": true, "rustfs": true, "status": true, "swift": true, "tables": true,
+	"tag": true, "v20180820": true,
 }
 
 // reservedSegments are names under which such programs have uploads and other things beside the objects; segments that

@@ -70,5 +70,5 @@ func isToken(text, prefix, delimiter string) bool {
 			fits = true
 		}
 	}
-	return fits || encoded && prefix == ""
+	return fits || encoded && prefix == "" // without a prefix the whole bucket may be listed
 }

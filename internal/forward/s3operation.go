@@ -114,8 +114,9 @@ var (
 		"response-content-encoding", "response-content-language", "response-content-type", "response-expires"}
 	// values are what values of parameters have to be, which an endpoint might otherwise take for missing, or for a path.
 	values = map[string]func(string) bool{
-		"bucket-region": isWord, "delimiter": utf8.ValidString, "encoding-type": func(kind string) bool { return kind == "url" },
-		"fetch-owner": isWord, "id": isID,
+		"bucket-region": isWord, "delimiter": utf8.ValidString,
+		"encoding-type": func(kind string) bool { return kind == "url" },
+		"fetch-owner":   isWord, "id": isID,
 		"list-type":   func(kind string) bool { return kind == "2" },
 		"max-buckets": isNumber, "max-keys": isNumber, "max-parts": isNumber, "max-uploads": isNumber,
 		"part-number-marker": isNumber, "partNumber": regexp.MustCompile(`^[1-9][0-9]{0,4}$`).MatchString,
@@ -207,11 +208,11 @@ func (in *s3Request) checkQuery() error {
 			valid = func(header string) bool { return !strings.ContainsFunc(header, unicode.IsControl) }
 		}
 		if valid != nil && !valid(value) {
-			return invalidArgument("the value of the parameter " + name)
+			return invalidArgument("endpoints may read the value of the parameter " + name + " otherwise than policies do")
 		}
 	}
 	if in.operation() == "PUT object?uploadId" && !in.query.Has("partNumber") {
-		return invalidArgument("This operation does not accept a query-string without partNumber")
+		return invalidArgument("the parameter uploadId needs partNumber beside it")
 	}
 	return nil
 }

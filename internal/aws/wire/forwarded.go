@@ -77,7 +77,8 @@ func (m *Mux) Forward(w http.ResponseWriter, hr *http.Request, service *Service,
 		panic(http.ErrAbortHandler) // half a response must not look like a whole one
 	}
 	if err != nil {
-		c.answer.release()                 // senders of bodies may take their time, but not the account's turns
+		// Senders of bodies may take their time, but not the account's turns.
+		c.answer.release()
 		if hr.Header.Get("Expect") == "" { // who waits to be asked for the body sends none
 			body.drain(m.options.MaxBody)
 		}
