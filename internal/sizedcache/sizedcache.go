@@ -57,6 +57,13 @@ func (c *Cache[K, V]) Add(key K, value V, size int64) {
 	}
 }
 
+// Remove removes the value of a key, if there is one.
+func (c *Cache[K, V]) Remove(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lru.Remove(key)
+}
+
 // Size returns the bytes of all values.
 func (c *Cache[K, V]) Size() int64 {
 	c.mu.Lock()

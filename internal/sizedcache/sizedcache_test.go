@@ -24,6 +24,9 @@ func TestCache(t *testing.T) {
 	c.Add("c", 5, 7)
 	expect("a", 0, false)
 	expect("c", 5, true)
+	c.Remove("c")
+	expect("c", 0, false)
+	c.Remove("c")
 	c.Add("c", 6, 11)
 	expect("c", 0, false)
 	if c.Size() != 0 {

@@ -4,8 +4,8 @@
 // webhook does to a pod is upstream's: https://github.com/aws/amazon-eks-pod-identity-webhook
 //
 // Upstream's cache is not used. It keeps every service account of a cluster in memory, and it ends the program when it
-// cannot list them; here clusters are many and their administrators are strangers. The service account of each pod is
-// read instead.
+// cannot list them; here clusters are many and their administrators are strangers. The service account of a pod is
+// read instead, and what it says is kept, within bounds, until a watch tells that it has changed.
 package podidentity
 
 import (
@@ -85,12 +85,13 @@ type Webhook struct {
 
 	mu     sync.Mutex
 	shares map[string]*semaphore.Weighted // by account, and by cluster ID
+	known  map[string]*knownSettings      // by cluster ID
 }
 
 // New returns a Webhook.
 func New(o Options) *Webhook {
 	return &Webhook{o: o, clients: clients{config: o.Config, byID: map[string]*clusterClient{}},
-		shares: map[string]*semaphore.Weighted{}}
+		shares: map[string]*semaphore.Weighted{}, known: map[string]*knownSettings{}}
 }
 
 // Configuration returns the object by which an API server sends the reviews of new pods to a URL, whose certificate the
@@ -122,6 +123,22 @@ func (w *Webhook) Forget(clusterID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.shares, clusterShare(clusterID))
+	if known := w.known[clusterID]; known != nil {
+		known.stop()
+		delete(w.known, clusterID)
+	}
+}
+
+// knownSettings returns what is known of the service accounts of a cluster.
+func (w *Webhook) knownSettings(clusterID string) *knownSettings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.known[clusterID]
+	if known == nil {
+		known = newKnownSettings()
+		w.known[clusterID] = known
+	}
+	return known
 }
 
 // clusterShare returns the key of a cluster's share, which is none of an account.
@@ -210,13 +227,20 @@ func countContainers(object []byte) int {
 	return len(pod.Spec.Containers) + len(pod.Spec.InitContainers)
 }
 
-// serviceAccount reads a service account.
-func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespace, name string) (
-	*corev1.ServiceAccount, error) {
+// serviceAccount returns the settings of a service account.
+func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespace, name string) (cache.Response, error) {
+	known, key := w.knownSettings(c.ID), namespace+"/"+name
+	found, changes, ok := known.get(key)
+	if ok {
+		return found, nil
+	}
 	api, err := w.clients.of(ctx, c)
 	if err != nil {
-		return nil, err
+		return cache.Response{}, err
 	}
+	known.start(w.o.Log.With("cluster", c.Name), func(ctx context.Context) error {
+		return known.watch(ctx, api.Core.ServiceAccounts(metav1.NamespaceAll))
+	})
 	// From the API server's memory, in half of the time, unless it does not have it yet. Upstream's cache is no younger.
 	account, err := api.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
 	if apierrors.IsNotFound(err) {
@@ -224,8 +248,11 @@ func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespac
 	}
 	if err != nil {
 		w.clients.dropUnreachable(c.ID, api, err)
+		return cache.Response{}, err
 	}
-	return account, err
+	found = settings(account)
+	known.add(key, found, changes)
+	return found, nil
 }
 
 // accounts is upstream's view of the service accounts of a cluster, for one review.
@@ -237,13 +264,13 @@ type accounts struct {
 
 // Get is part of cache.ServiceAccountCache.
 func (a *accounts) Get(request cache.Request) cache.Response {
-	account, err := a.webhook.serviceAccount(a.ctx, a.cluster, request.Namespace, request.Name)
+	found, err := a.webhook.serviceAccount(a.ctx, a.cluster, request.Namespace, request.Name)
 	if err != nil {
 		a.webhook.o.Log.Warn("a pod gets no role: its service account cannot be read", "cluster", a.cluster.Name,
 			"namespace", request.Namespace, "serviceAccount", client.Cut(request.Name), "error", client.Cut(err.Error()))
 		return cache.Response{TokenExpiration: identity.DefaultTokenExpiration}
 	}
-	return settings(account)
+	return found
 }
 
 // roleARN is the form of the ARN of a role: a path of at most 512 characters, and a name of at most 64. Others than
