@@ -25,8 +25,10 @@ FUZZTIME ?= 10m
 FUZZ     ?= .
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
-# One setting for the daemon and its tests, so that they share what is compiled.
+# One setting for the daemon, what runs on nodes, the tools and the tests, so that they share what is compiled; without
+# the directory in it, other clones share it, too.
 export CGO_ENABLED := 0
+export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 export CORACLE_BUNDLES ?= $(CURDIR)/bin/bundles
 export CORACLE_NODE ?= $(CURDIR)/bin/node
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -28,8 +27,7 @@ import (
 // TestMain runs the tests with the coracle of the repository, and what is built there.
 func TestMain(m *testing.M) {
 	if os.Getenv(coracletest.EnvProgram) == "" {
-		_, file, _, _ := runtime.Caller(0)
-		program := filepath.Join(filepath.Dir(filepath.Dir(file)), "bin/coracle")
+		program := filepath.Join(testenv.Root(), "bin/coracle")
 		if err := os.Setenv(coracletest.EnvProgram, program); err != nil {
 			panic(err)
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/podidentityagent"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -93,7 +94,7 @@ func BenchmarkPodIdentityAgent(b *testing.B) {
 func startAgent(b *testing.B, services string) (url string, pid int) {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), "eks-pod-identity-agent")
-	if err := os.Symlink(filepath.Join(harness.Root(), "bin", "node", "coracle-node"), program); err != nil {
+	if err := os.Symlink(filepath.Join(testenv.Root(), "bin", "node", "coracle-node"), program); err != nil {
 		b.Fatal(err)
 	}
 	port := func() string {

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -30,7 +31,7 @@ const version = "1.35"
 
 func bundle(b testing.TB, minor string) string {
 	b.Helper()
-	path := filepath.Join(harness.Root(), "bin", "bundles", "v"+minor, "kube")
+	path := filepath.Join(testenv.Root(), "bin", "bundles", "v"+minor, "kube")
 	if _, err := os.Stat(path); err != nil {
 		b.Fatalf("the bundle is not built: %v", err)
 	}

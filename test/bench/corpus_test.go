@@ -20,6 +20,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -50,7 +51,7 @@ func corpus(b testing.TB) (path string, events int) {
 		}
 		hash.Write(source)
 	}
-	path = filepath.Join(harness.Root(), "bin", "bench", fmt.Sprintf("audit-%s-%d.jsonl.zst",
+	path = filepath.Join(testenv.Root(), "bin", "bench", fmt.Sprintf("audit-%s-%d.jsonl.zst",
 		hex.EncodeToString(hash.Sum(nil)[:4]), events))
 	if _, err := os.Stat(path); err == nil {
 		return path, events

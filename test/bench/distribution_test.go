@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/nodeimage"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -25,7 +26,7 @@ func BenchmarkDistribution(b *testing.B) {
 		"coracle": harness.Release(b), "bundles": "bin/bundles", "node": "bin/node",
 	} {
 		if !filepath.IsAbs(target) {
-			target = filepath.Join(harness.Root(), target)
+			target = filepath.Join(testenv.Root(), target)
 		}
 		if err := os.Symlink(target, filepath.Join(built, name)); err != nil {
 			b.Fatal(err)
@@ -35,7 +36,7 @@ func BenchmarkDistribution(b *testing.B) {
 	size := func(form string) int64 {
 		cmd := exec.Command("go", "run", "./hack/dist", "--only", form, "--arch", runtime.GOARCH, "--version", "v0.0.0",
 			"-o", dist, "--built", built, version)
-		cmd.Dir = harness.Root()
+		cmd.Dir = testenv.Root()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -43,7 +44,7 @@ func prepareHandNode(b testing.TB, h *byHand) *handNode {
 		n.stop()
 		n.clean(b)
 	})
-	program := func(name string) string { return filepath.Join(harness.Root(), "bin", "node", name) }
+	program := func(name string) string { return filepath.Join(testenv.Root(), "bin", "node", name) }
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -69,7 +70,7 @@ state = %q
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = [%q]
     conf_dir = %q
-`, dir+"/root", dir+"/state", dir+"/c.sock", dir+"/t.sock", harness.Pause, filepath.Join(harness.Root(), "bin", "node"),
+`, dir+"/root", dir+"/state", dir+"/c.sock", dir+"/t.sock", harness.Pause, filepath.Join(testenv.Root(), "bin", "node"),
 		dir+"/net.d"))
 	write("10-ptp.conflist", fmt.Sprintf(`{"cniVersion":"1.0.0","name":"hand","plugins":[
 {"type":"ptp","ipMasq":true,"ipam":{"type":"host-local","subnet":"10.99.0.0/24","routes":[{"dst":"0.0.0.0/0"}],"dataDir":%q}},
@@ -144,7 +145,7 @@ func (n *handNode) installNetwork(b testing.TB, client *kubernetes.Clientset) {
 // containerd starts containerd and waits until it answers: a kubelet that comes before it gives up.
 func (n *handNode) containerd(b testing.TB) {
 	b.Helper()
-	n.run(b, filepath.Join(harness.Root(), "bin", "node", "containerd"), "--config", n.dir+"/containerd.toml")
+	n.run(b, filepath.Join(testenv.Root(), "bin", "node", "containerd"), "--config", n.dir+"/containerd.toml")
 	err := eventually.Try(2*time.Millisecond, func() error {
 		conn, err := net.Dial("unix", n.dir+"/c.sock")
 		if err != nil {
@@ -194,7 +195,7 @@ func (n *handNode) run(b testing.TB, name string, args ...string) {
 	defer log.Close()
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(harness.Root(), "bin", "node")+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(testenv.Root(), "bin", "node")+":"+os.Getenv("PATH"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -246,7 +247,7 @@ func BenchmarkClusterStack(b *testing.B) {
 	const samples = 3
 	d := harness.Start(b)
 	s := stacks{cloudformation.NewFromConfig(d.Config()), b}
-	text, err := os.ReadFile(filepath.Join(harness.Root(), "internal", "cloudformation", "template", "testdata",
+	text, err := os.ReadFile(filepath.Join(testenv.Root(), "internal", "cloudformation", "template", "testdata",
 		"cluster.json"))
 	if err != nil {
 		b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -18,11 +19,11 @@ import (
 func TestAnUpgradeThatDoesNotComeUpIsTakenBack(t *testing.T) {
 	t.Parallel()
 	bundles := t.TempDir()
-	if err := os.Symlink(filepath.Join(harness.Root(), "bin", "bundles", "v1.35"),
+	if err := os.Symlink(filepath.Join(testenv.Root(), "bin", "bundles", "v1.35"),
 		filepath.Join(bundles, "v1.35")); err != nil {
 		t.Fatal(err)
 	}
-	real136 := filepath.Join(harness.Root(), "bin", "bundles", "v1.36")
+	real136 := filepath.Join(testenv.Root(), "bin", "bundles", "v1.36")
 	files, err := os.ReadDir(real136)
 	if err != nil {
 		t.Fatal(err)

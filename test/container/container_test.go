@@ -104,8 +104,8 @@ func buildImage(t *testing.T, dist string) string {
 	t.Helper()
 	built := t.TempDir()
 	for name, source := range map[string]string{
-		"coracle": harness.Release(t), "node": filepath.Join(harness.Root(), "bin/node"),
-		"bundles": filepath.Join(harness.Root(), "bin/bundles"),
+		"coracle": harness.Release(t), "node": filepath.Join(testenv.Root(), "bin/node"),
+		"bundles": filepath.Join(testenv.Root(), "bin/bundles"),
 	} {
 		if set := os.Getenv("CORACLE_" + strings.ToUpper(name)); set != "" && name != "coracle" {
 			source = set
@@ -116,7 +116,7 @@ func buildImage(t *testing.T, dist string) string {
 	}
 	cmd := exec.Command("go", "run", "./hack/dist", "--only", "image.tar", "--arch", runtime.GOARCH,
 		"--version", "v0.0.0", "-o", dist, "--built", built, "--fast", kubernetes.Default)
-	cmd.Dir = harness.Root()
+	cmd.Dir = testenv.Root()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/test/harness"
 )
@@ -29,7 +30,7 @@ func tour(t *testing.T, d *harness.Daemon, bundles string) string {
 func TestTheTourEndsWellTwice(t *testing.T) {
 	t.Parallel()
 	d := harness.Start(t)
-	all, one := filepath.Join(harness.Root(), "bin/bundles"), t.TempDir()
+	all, one := filepath.Join(testenv.Root(), "bin/bundles"), t.TempDir()
 	version := "v" + kubernetes.Default
 	if err := os.Symlink(filepath.Join(all, version), filepath.Join(one, version)); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/filelock"
 	"github.com/coracle-eks/coracle/internal/nodeimage"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/node"
 )
 
@@ -35,7 +36,7 @@ var awsPackages = []string{"awscli", "python3-boto3", "ca-certificates", "coreut
 // tests, as no image can be pulled. It needs apt and root.
 func AWSCLIArchive(t testing.TB) string {
 	t.Helper()
-	archive := filepath.Join(Root(), "bin", "test", "aws-cli-"+strings.Join(boto3APIs, "-")+".tar")
+	archive := filepath.Join(testenv.Root(), "bin", "test", "aws-cli-"+strings.Join(boto3APIs, "-")+".tar")
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -35,17 +34,12 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // Region is the region of the tests.
 const Region = "eu-west-1"
-
-// Root returns the repository's directory.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
-}
 
 var (
 	build = sync.OnceValues(func() (string, error) {
@@ -60,7 +54,7 @@ var (
 // makeDaemon builds a target of the Makefile, which makes the named program below bin.
 func makeDaemon(target, name string) (string, error) {
 	// The test binaries of several packages run at once and one of them builds.
-	bin := filepath.Join(Root(), "bin")
+	bin := filepath.Join(testenv.Root(), "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}
@@ -73,7 +67,7 @@ func makeDaemon(target, name string) (string, error) {
 		return "", err
 	}
 	cmd := exec.Command("make", target, "node")
-	cmd.Dir = Root()
+	cmd.Dir = testenv.Root()
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make %s node: %w\n%s", target, err, text)
 	}
@@ -232,8 +226,8 @@ func (d *Daemon) Launch() {
 
 // programs returns the variables that name the directories of what "make" has built.
 func programs() []string {
-	return []string{"CORACLE_BUNDLES=" + filepath.Join(Root(), "bin", "bundles"), "CORACLE_NODE=" +
-		filepath.Join(Root(), "bin", "node")}
+	return []string{"CORACLE_BUNDLES=" + filepath.Join(testenv.Root(), "bin", "bundles"), "CORACLE_NODE=" +
+		filepath.Join(testenv.Root(), "bin", "node")}
 }
 
 // Log returns what the daemons of this data directory have logged so far.

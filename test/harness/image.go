@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // Agnhost is the reference of the image that the tests' pods run: upstream's agnhost, the tools of busybox, and fetch.
@@ -33,7 +35,7 @@ func AgnhostArchive(t testing.TB) string {
 	}
 	fetch := buildProgram(t, "fetch")
 	return archive(t, Agnhost, []string{"/agnhost"}, map[string]string{
-		"agnhost": filepath.Join(Root(), "bin", "node", "agnhost"), "bin/busybox": busybox, "bin/fetch": fetch,
+		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost"), "bin/busybox": busybox, "bin/fetch": fetch,
 	}, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
 }
 
@@ -42,7 +44,7 @@ func buildProgram(t testing.TB, name string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, "./test/"+name)
-	build.Dir, build.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = testenv.Root(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s of the tests' pods: %v\n%s", name, err, out)
 	}
@@ -53,7 +55,7 @@ func buildProgram(t testing.TB, name string) string {
 func PauseArchive(t testing.TB, name ...string) string {
 	t.Helper()
 	return archive(t, append(name, Pause)[0], []string{"/pause"},
-		map[string]string{"pause": filepath.Join(Root(), "bin", "node", "pause")})
+		map[string]string{"pause": filepath.Join(testenv.Root(), "bin", "node", "pause")})
 }
 
 // archive makes an image of one layer: programs by their path in it, and links of busybox.

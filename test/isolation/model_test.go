@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/coracle-eks/coracle/test/harness"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // named is a test as SECURITY.md names it: `TestTenants` (test/isolation).
@@ -15,7 +15,7 @@ var named = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)` \\(([a-z0-9/]+)\\
 // TestSecurityModel checks that every test that SECURITY.md names exists.
 func TestSecurityModel(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile(filepath.Join(harness.Root(), "SECURITY.md"))
+	document, err := os.ReadFile(filepath.Join(testenv.Root(), "SECURITY.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestSecurityModel(t *testing.T) {
 		t.Errorf("SECURITY.md names %d tests: does it still name them as `TestName` (path/of/package)?", len(tests))
 	}
 	for _, test := range tests {
-		files, err := filepath.Glob(filepath.Join(harness.Root(), test[2], "*_test.go"))
+		files, err := filepath.Glob(filepath.Join(testenv.Root(), test[2], "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}

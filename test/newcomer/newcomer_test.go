@@ -77,7 +77,7 @@ func TestReadme(t *testing.T) {
 	needsAll(t)
 	for _, suite := range []string{"bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
-			out := runOn(t, suite, "ca-certificates,git,make", readme, []string{"clone", harness.Root(),
+			out := runOn(t, suite, "ca-certificates,git,make", readme, []string{"clone", testenv.Root(),
 				"usr/local/go", goVariable(t, "GOROOT"), "go/mod", goVariable(t, "GOMODCACHE"),
 				"go/build", goVariable(t, "GOCACHE")},
 				[]string{"GOMODCACHE=/go/mod", "GOCACHE=/go/build", "GOPROXY=" + goVariable(t, "GOPROXY"),
@@ -96,7 +96,7 @@ func TestArchive(t *testing.T) {
 	dist := t.TempDir()
 	cmd := exec.Command("go", "run", "./hack/dist", "--arch", runtime.GOARCH, "--version", "v0.0.0", "-o", dist,
 		kubernetes.Default)
-	cmd.Dir = harness.Root()
+	cmd.Dir = testenv.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make dist: %v\n%s", err, out)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -32,7 +33,7 @@ func TestGitHubAction(t *testing.T) {
 		environment = append(environment, name+"="+files[name])
 	}
 	script := func(name string, more ...string) string {
-		cmd := exec.Command("sh", filepath.Join(harness.Root(), ".github/actions/setup-coracle", name))
+		cmd := exec.Command("sh", filepath.Join(testenv.Root(), ".github/actions/setup-coracle", name))
 		cmd.Env = append(environment, more...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -96,8 +97,8 @@ func writeSmallArchive(t *testing.T, path string) {
 	archive := tar.NewWriter(z)
 	for name, target := range map[string]string{
 		"coracle": harness.Release(t),
-		"bundles": filepath.Join(harness.Root(), "bin/bundles"),
-		"node":    filepath.Join(harness.Root(), "bin/node"),
+		"bundles": filepath.Join(testenv.Root(), "bin/bundles"),
+		"node":    filepath.Join(testenv.Root(), "bin/node"),
 	} {
 		if err := archive.WriteHeader(&tar.Header{Name: "coracle-v0.0.0-linux-amd64/" + name, Linkname: target,
 			Typeflag: tar.TypeSymlink, Mode: 0o777}); err != nil {

@@ -29,6 +29,7 @@ import (
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 
 	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -196,7 +197,7 @@ func kwok(b *testing.B, nodes, pods int) (r result) {
 
 // install builds a program of a module as its users do, once.
 func install(b *testing.B, module string) string {
-	dir := filepath.Join(harness.Root(), "bin", "bench")
+	dir := filepath.Join(testenv.Root(), "bin", "bench")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		b.Fatal(err)
 	}

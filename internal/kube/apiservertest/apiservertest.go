@@ -190,8 +190,7 @@ func (s *Server) Kubeconfig(user string, groups ...string) []byte {
 func program(t testing.TB, minor string) string {
 	dir := os.Getenv("CORACLE_BUNDLES")
 	if dir == "" {
-		_, file, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(file), "../../../bin/bundles")
+		dir = filepath.Join(testenv.Root(), "bin/bundles")
 	}
 	path := filepath.Join(dir, "v"+minor, "kube")
 	if _, err := os.Stat(path); err != nil {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"github.com/coracle-eks/coracle/internal/filelock"
 	"github.com/coracle-eks/coracle/internal/nodeimage"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
@@ -18,11 +18,11 @@ import (
 // bin/test, and stays there.
 var Base = sync.OnceValues(func() (string, error) {
 	image, err := upstream.OpenNodePrograms(upstream.Options{Dir: cmp.Or(os.Getenv(upstream.EnvNode),
-		repository("bin/node"))}).Image()
+		filepath.Join(testenv.Root(), "bin/node"))}).Image()
 	if err != nil {
 		return "", fmt.Errorf("run \"make node\": %w", err)
 	}
-	dir := repository("bin/test/node-image")
+	dir := filepath.Join(testenv.Root(), "bin/test/node-image")
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
@@ -33,9 +33,3 @@ var Base = sync.OnceValues(func() (string, error) {
 	defer unlock()
 	return nodeimage.Unpack(image, dir)
 })
-
-// repository returns a path in the repository of this source.
-func repository(path string) string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "../../../..", path)
-}
