@@ -2,7 +2,6 @@ package forward
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/tls"
 	"encoding/xml"
 	"fmt"
@@ -50,46 +49,6 @@ var reservedPaths = map[string]bool{
 // end in ".versions" or "__XLDIR__" are, too.
 var reservedSegments = map[string]bool{
 	".metacache": true, ".minio.sys": true, ".sgwtmp": true, ".trash": true, ".uploads": true,
-}
-
-// headers are those of S3 that are sent on; one that ends in a hyphen stands for all that begin with it. Others are
-// refused: they might make another operation of a request.
-// https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html
-var headers = []string{
-	"x-amz-acl", "x-amz-bucket-object-lock-", "x-amz-bypass-governance-retention", "x-amz-checksum-",
-	"x-amz-confirm-remove-self-bucket-access", "x-amz-copy-source", "x-amz-copy-source-if-", "x-amz-copy-source-range",
-	"x-amz-copy-source-server-side-encryption-customer-", "x-amz-expected-bucket-owner", "x-amz-grant-",
-	"x-amz-if-match-", "x-amz-max-parts", "x-amz-meta-", "x-amz-metadata-directive", "x-amz-mfa", "x-amz-mp-object-size",
-	"x-amz-object-attributes", "x-amz-object-lock-", "x-amz-object-ownership", "x-amz-optional-object-attributes",
-	"x-amz-part-number-marker", "x-amz-request-payer", "x-amz-sdk-checksum-algorithm", "x-amz-server-side-encryption",
-	"x-amz-server-side-encryption-", "x-amz-skip-destination-validation", "x-amz-source-expected-bucket-owner",
-	"x-amz-storage-class", "x-amz-tagging", "x-amz-tagging-directive", "x-amz-transition-default-minimum-object-size",
-	"x-amz-website-redirect-location",
-}
-
-// unsentHeaders are those that say nothing to an endpoint.
-var unsentHeaders = []string{"X-Amz-Id-2", "X-Amz-Te", "X-Amz-User-Agent"}
-
-// checkHeader refuses a header of S3 that is not known.
-func checkHeader(name string) error {
-	canonical := http.CanonicalHeaderKey(name)
-	if slices.Contains(ownHeaders, canonical) || slices.Contains(unsentHeaders, canonical) {
-		return nil
-	}
-	name = strings.ToLower(name)
-	if strings.Contains(name, "_") && !strings.HasPrefix(name, "x-amz-meta-") { // a hyphen, for some
-		return refuse("the header %s of S3", name)
-	}
-	// With these, MinIO writes what an archive has under names of its own.
-	if strings.HasPrefix(name, "x-amz-meta-snowball-") || strings.HasPrefix(name, "x-amz-meta-minio-") {
-		return refuse("the header %s of S3", name)
-	}
-	for _, known := range headers {
-		if name == known || strings.HasSuffix(known, "-") && strings.HasPrefix(name, known) {
-			return nil
-		}
-	}
-	return refuse("the header %s of S3", name)
 }
 
 // readS3 returns what a request for Amazon S3 asks for.
@@ -243,28 +202,6 @@ func (in *s3Request) readQuery() error {
 	return nil
 }
 
-// param returns what a request has in a header of S3, or presigned in its place.
-func (in *s3Request) param(name string) string { return cmp.Or(in.header[name], in.Header.Get(name)) }
-
-// hasParam reports whether a request has a header, or one of those whose names begin with one that ends in a hyphen.
-func (in *s3Request) hasParam(name string) bool {
-	is := func(header string) bool {
-		header = strings.ToLower(header)
-		return header == name || strings.HasSuffix(name, "-") && strings.HasPrefix(header, name)
-	}
-	for header := range in.Header {
-		if is(header) {
-			return true
-		}
-	}
-	for header := range in.header {
-		if is(header) {
-			return true
-		}
-	}
-	return false
-}
-
 // need adds an action on a resource to what the request needs permission for.
 func (in *s3Request) need(action, resource string) {
 	in.targets = append(in.targets, wire.Target{Action: "s3:" + action, Resource: resource,
@@ -284,8 +221,8 @@ func (in *s3Request) authorize() error {
 	if in.keys, err = in.conditions(); err != nil {
 		return err
 	}
-	if key := in.param("x-amz-server-side-encryption-aws-kms-key-id"); key != "" && !isKMSKey(key) {
-		return invalidArgument("x-amz-server-side-encryption-aws-kms-key-id")
+	if err := in.checkValues(); err != nil {
+		return err
 	}
 	if in.bucket == "" {
 		if in.Method != http.MethodGet || in.subresource != "" {
@@ -372,12 +309,6 @@ func (in *s3Request) readSource(action string) (*copySource, error) {
 	}
 	if action != "PutObject" || in.Method != http.MethodPut {
 		return nil, invalidArgument("x-amz-copy-source")
-	}
-	for _, directive := range []string{"x-amz-tagging-directive", "x-amz-metadata-directive"} {
-		// Some endpoints take other forms of these for the default.
-		if value := in.param(directive); value != "" && value != "COPY" && value != "REPLACE" {
-			return nil, invalidArgument(directive)
-		}
 	}
 	path, query, _ := strings.Cut(text, "?")
 	path, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
@@ -494,28 +425,6 @@ func checkMarkup(body []byte) error {
 func malformedXML() error {
 	return &wire.Error{Code: "MalformedXML", Status: http.StatusBadRequest,
 		Message: "The XML you provided was not well-formed or did not validate against our published schema"}
-}
-
-// headerKeys are condition keys that have the values of headers.
-var headerKeys = map[string]string{
-	"s3:if-match": "if-match", "s3:if-none-match": "if-none-match",
-	"s3:object-lock-legal-hold":                          "x-amz-object-lock-legal-hold",
-	"s3:object-lock-mode":                                "x-amz-object-lock-mode",
-	"s3:object-lock-retain-until-date":                   "x-amz-object-lock-retain-until-date",
-	"s3:x-amz-acl":                                       "x-amz-acl",
-	"s3:x-amz-content-sha256":                            "x-amz-content-sha256",
-	"s3:x-amz-grant-full-control":                        "x-amz-grant-full-control",
-	"s3:x-amz-grant-read":                                "x-amz-grant-read",
-	"s3:x-amz-grant-read-acp":                            "x-amz-grant-read-acp",
-	"s3:x-amz-grant-write":                               "x-amz-grant-write",
-	"s3:x-amz-grant-write-acp":                           "x-amz-grant-write-acp",
-	"s3:x-amz-metadata-directive":                        "x-amz-metadata-directive",
-	"s3:x-amz-object-ownership":                          "x-amz-object-ownership",
-	"s3:x-amz-server-side-encryption":                    "x-amz-server-side-encryption",
-	"s3:x-amz-server-side-encryption-aws-kms-key-id":     "x-amz-server-side-encryption-aws-kms-key-id",
-	"s3:x-amz-server-side-encryption-customer-algorithm": "x-amz-server-side-encryption-customer-algorithm",
-	"s3:x-amz-storage-class":                             "x-amz-storage-class",
-	"s3:x-amz-website-redirect-location":                 "x-amz-website-redirect-location",
 }
 
 // isUnreadKey reports whether the value of a condition key is never known: one of what the endpoint has, or of bodies.
