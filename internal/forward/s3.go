@@ -330,7 +330,7 @@ func (in *s3Request) readSource(action string) (*copySource, error) {
 		return nil, refuse("copies of objects whose keys have %q or %q", '?', '%')
 	}
 	var ok bool
-	if s.version, ok = strings.CutPrefix(query, "versionId="); !ok && query != "" || ok && !isID(s.version) {
+	if s.version, ok = strings.CutPrefix(query, "versionId="); !ok && query != "" || ok && !isVersionID(s.version) {
 		return nil, invalidArgument("x-amz-copy-source")
 	}
 	in.header["x-amz-copy-source"] = encodePath(s.bucket + "/" + s.key)
@@ -385,7 +385,7 @@ func (in *s3Request) authorizeDeletion() error {
 		if len(o.Others) > 0 {
 			return refuse("DeleteObjects with conditions")
 		}
-		if o.VersionID != "" && !isID(o.VersionID) {
+		if o.VersionID != "" && !isVersionID(o.VersionID) {
 			return invalidArgument("VersionId")
 		}
 		action := "DeleteObject"

@@ -122,8 +122,8 @@ var (
 		"part-number-marker": isNumber, "partNumber": regexp.MustCompile(`^[1-9][0-9]{0,4}$`).MatchString,
 		"prefix": isPrefix, "select-type": isWord, "uploadId": isUploadID,
 		"upload-id-marker":  func(id string) bool { return id == "" || isUploadID(id) },
-		"versionId":         isID,
-		"version-id-marker": func(id string) bool { return id == "" || isID(id) },
+		"versionId":         isVersionID,
+		"version-id-marker": func(id string) bool { return id == "" || isVersionID(id) },
 	}
 	id     = regexp.MustCompile(`^[A-Za-z0-9._~+=-]+$`)
 	kmsKey = regexp.MustCompile(`^[A-Za-z0-9:/_.+=@-]+$`)
@@ -149,7 +149,16 @@ func isUploadID(text string) bool {
 			return false
 		}
 	}
-	return isID(text)
+	// Ceph names what an upload has by its key, a period, and its ID.
+	return isID(text) && !strings.Contains(text, ".")
+}
+
+// maxJoined is the length of the IDs of versions that have underscores: those of LocalStack.
+const maxJoined = 32
+
+// isVersionID does what isID does for a version. Ceph names it by its ID of 32 letters, an underscore, and the key.
+func isVersionID(text string) bool {
+	return isID(text) && (len(text) <= maxJoined || !strings.Contains(text, "_"))
 }
 
 const maxID = 1024
