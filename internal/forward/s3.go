@@ -40,8 +40,9 @@ var signatureParameters = map[string]bool{
 // reservedPaths are what programs that stand for S3 have beside their buckets, some of it to administrate them, under
 // names that a bucket could have.
 var reservedPaths = map[string]bool{
-	"admin": true, "auth": true, "buckets": true, "get-table": true, "healthz": true, "latest": true, "minio": true,
-	"moto-api": true, "namespaces": true, "readyz": true, "rustfs": true, "status": true, "swift": true, "tables": true,
+	"admin": true, "auth": true, "buckets": true, "get-table": true, "health": true, "healthz": true, "iceberg": true,
+	"latest": true, "metrics": true, "minio": true, "moto-api": true, "namespaces": true, "profile": true,
+	"readyz": true, "restapis": true, "rustfs": true, "shell": true, "status": true, "swift": true, "tables": true,
 	"tag": true, "v20180820": true,
 }
 

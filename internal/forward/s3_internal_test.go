@@ -155,6 +155,7 @@ func TestS3Operations(t *testing.T) {
 		"GET /b1b/k?=1":                         "InvalidArgument",
 		"PUT /b1b/k?x-amz-write-over=1":         "NotImplemented",
 		"GET /admin/metadata/user":              "InvalidBucketName",
+		"GET /iceberg/v1/w/namespaces":          "InvalidBucketName",
 		"GET /b1b/%00":                          "InvalidURI",
 		"GET /b1b/" + strings.Repeat("k", 1025): "KeyTooLongError",
 	} {
