@@ -26,9 +26,10 @@ FUZZ     ?= .
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon, what runs on nodes, the tools and the tests, so that they share what is compiled; without
-# the directory in it, other clones share it, too.
+# the directory in it, other clones share it, too. What debuggers read is a tenth of the time, and half of the cache.
+SHARED      := -trimpath -gcflags=all=-dwarf=false
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
+export GOFLAGS := $(SHARED) $(filter-out $(SHARED),$(GOFLAGS))
 export CORACLE_BUNDLES ?= $(CURDIR)/bin/bundles
 export CORACLE_NODE ?= $(CURDIR)/bin/node
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -49,8 +50,8 @@ func nodeCommand() *cobra.Command {
 
 // buildMachineProgram builds coracle-node, which is part of this module.
 func buildMachineProgram(ctx context.Context, into, ldflags string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w "+ldflags,
-		"-o", filepath.Join(into, upstream.MachineProgram), "./cmd/node")
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, upstream.CompilerFlags, []string{
+		"-ldflags", "-s -w " + ldflags, "-o", filepath.Join(into, upstream.MachineProgram), "./cmd/node"})...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {

@@ -141,8 +141,8 @@ func (d distribution) build(ctx context.Context) error {
 	ours := map[string]string{"./cmd/coracle": "coracle", "./cmd/node": "node/" + upstream.MachineProgram}
 	for program, into := range ours {
 		fmt.Fprintf(os.Stderr, "building %s for %s\n", into, d.architecture)
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", stamp,
-			"-o", filepath.Join(built, into), program)
+		cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, upstream.CompilerFlags, []string{
+			"-buildvcs=false", "-ldflags", stamp, "-o", filepath.Join(built, into), program})...)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("build %s: %w", program, err)

@@ -125,17 +125,22 @@ func (b *builder) removeAbandoned() error {
 	return nil
 }
 
+// CompilerFlags are those of everything that is built: what has the same is compiled once.
+var CompilerFlags = []string{
+	"-trimpath",                 // the same sources give the same program, in whichever directory
+	"-gcflags=all=-dwarf=false", // what the linker would drop, see linkerFlags
+}
+
 // goFlags returns the flags and packages of "go list" and "go build".
 func (b *builder) goFlags() []string {
 	flags := []string{
-		"-trimpath",       // the same sources give the same program, in whichever directory
 		"-buildvcs=false", // it is built from the embedded sources, whatever repository surrounds them
 		"-ldflags=" + linkerFlags(b.stamps),
 	}
 	if len(b.tags) > 0 {
 		flags = append(flags, "-tags="+strings.Join(b.tags, ","))
 	}
-	return append(flags, slices.Compact(slices.Sorted(maps.Values(b.programs)))...)
+	return slices.Concat(CompilerFlags, flags, slices.Compact(slices.Sorted(maps.Values(b.programs))))
 }
 
 func linkerFlags(stamps map[string]string) string {
