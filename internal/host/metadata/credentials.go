@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -19,11 +20,14 @@ import (
 // end.
 const renew = 15 * time.Minute
 
+// maxIssued is the number of instances whose credentials are kept: those that asked last.
+const maxIssued = 10_000
+
 // cache is the credentials that instances were given, by instance. It is a saving, not a fact: a daemon that starts
 // gives new ones.
 type cache struct {
 	mu  sync.Mutex
-	all map[string]*issued
+	all *simplelru.LRU[string, *issued]
 }
 
 type issued struct {
@@ -37,12 +41,12 @@ func (c *cache) entryFor(instanceID string) *issued {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
-		c.all = map[string]*issued{}
+		c.all, _ = simplelru.NewLRU[string, *issued](maxIssued, nil) // only another size is an error
 	}
-	i := c.all[instanceID]
-	if i == nil {
+	i, ok := c.all.Get(instanceID)
+	if !ok {
 		i = &issued{}
-		c.all[instanceID] = i
+		c.all.Add(instanceID, i)
 	}
 	return i
 }

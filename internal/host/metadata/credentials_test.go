@@ -5,6 +5,7 @@ package metadata
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -80,5 +81,17 @@ func TestCredentialsOfTheRole(t *testing.T) {
 	w.change(func(i *record.Instance) { i.InstanceProfileARN, i.InstanceProfileID = "", "" })
 	if r := w.do(http.MethodGet, "/latest/meta-data/iam/info"); r.status != 404 {
 		t.Errorf("without a profile: %+v", r)
+	}
+}
+
+func TestCredentialsOfFormerInstancesAreForgotten(t *testing.T) {
+	t.Parallel()
+	var c cache
+	first := c.entryFor("i-0")
+	for n := range maxIssued {
+		c.entryFor(fmt.Sprintf("i-%d", n+1))
+	}
+	if c.all.Len() != maxIssued || c.entryFor("i-0") == first {
+		t.Errorf("credentials of %d instances are kept, those of the first among them", c.all.Len())
 	}
 }
