@@ -20,6 +20,8 @@ TESTED      := 1.35 1.36
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # How the tests, and the daemon that they run, are built.
 TESTBUILD   := -tags crashpoints
+# How many packages "make test" tests at once: one more than there are cores, because many wait for machines and clusters.
+ATONCE      := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # How long each fuzz target runs, and which do: all, unless FUZZ says otherwise.
 FUZZTIME ?= 10m
 FUZZ     ?= .
@@ -92,7 +94,7 @@ test-unit: ## run the tests that need Go alone: no root, no network, no setup; a
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
 	@# The longest first, so that nothing waits for them alone in the end, but the two that boot most machines apart: beside
 	@# each other they take longer than one after the other. Linked without what debuggers read, in two thirds of the time.
-	go test $(TESTBUILD) -ldflags=-w -timeout 40m ./test/nodegroup ./test/addon ./test/demo ./test/nodes ./...
+	go test $(TESTBUILD) -ldflags=-w -p $(ATONCE) -timeout 40m ./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./...
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
 .PHONY: test-all
