@@ -59,7 +59,8 @@ var headerValues = map[string]func(string) bool{
 	"x-amz-object-lock-mode":           isOneOf("GOVERNANCE", "COMPLIANCE"),
 	"x-amz-object-lock-retain-until-date": regexp.MustCompile(
 		`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:?[0-9]{2})$`).MatchString,
-	"x-amz-object-ownership":                          isOneOf("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"),
+	"x-amz-object-ownership": isOneOf("BucketOwnerEnforced", "BucketOwnerPreferred",
+		"ObjectWriter"),
 	"x-amz-server-side-encryption":                    isOneOf("AES256", "aws:fsx", "aws:kms", "aws:kms:dsse"),
 	"x-amz-server-side-encryption-aws-kms-key-id":     isKMSKey,
 	"x-amz-server-side-encryption-customer-algorithm": isOneOf("AES256"),

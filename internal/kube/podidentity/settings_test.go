@@ -61,8 +61,8 @@ func newAccountServer(t *testing.T) *accountServer {
 	return s
 }
 
-// TestServiceAccountsAreKnownWhileTheyAreWatched checks that a service account is read once, again after each change, and
-// for each pod while no watch tells of changes.
+// TestServiceAccountsAreKnownWhileTheyAreWatched checks that a service account is read once, again after each change,
+// and for each pod while no watch tells of changes.
 func TestServiceAccountsAreKnownWhileTheyAreWatched(t *testing.T) {
 	t.Parallel()
 	s := newAccountServer(t)

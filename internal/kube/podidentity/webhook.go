@@ -228,7 +228,8 @@ func countContainers(object []byte) int {
 }
 
 // serviceAccount returns the settings of a service account.
-func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespace, name string) (cache.Response, error) {
+func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespace, name string) (
+	cache.Response, error) {
 	known, key := w.knownSettings(c.ID), namespace+"/"+name
 	found, changes, ok := known.get(key)
 	if ok {
