@@ -63,7 +63,7 @@ func BenchmarkDistribution(b *testing.B) {
 	b.ReportMetric(took.Seconds(), "s/first-cluster")
 	report(row{"downloaded archive to first cluster ACTIVE", seconds(took), "10 s", "of which tar " + seconds(unpacked)})
 
-	root, err := nodeimage.Unpack(filepath.Join(home, name, "node"), b.TempDir())
+	root, err := nodeimage.Unpack(filepath.Join(home, name, "node/image"), b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}
