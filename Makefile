@@ -20,18 +20,20 @@ TESTED      := 1.35 1.36
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # How the tests, and the daemon that they run, are built.
 TESTBUILD   := -tags crashpoints
-# How many packages "make test" tests at once: one more than there are cores, because many wait for machines and clusters.
-ATONCE      := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# How many packages "make test" tests at the same time: one more than there are cores, because many wait for machines
+# and clusters.
+PACKAGES    := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # How long each fuzz target runs, and which do: all, unless FUZZ says otherwise.
 FUZZTIME ?= 10m
 FUZZ     ?= .
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon, what runs on nodes, the tools and the tests, so that they share what is compiled; without
-# the directory in it, other clones share it, too. What debuggers read is a tenth of the time, and half of the cache.
-SHARED      := -trimpath -gcflags=all=-dwarf=false
+# the directory in it, other clones share it, too. Debugging information takes time, and nothing here reads it.
+# CompilerFlags of internal/upstream are the same.
+COMPILER    := -trimpath -gcflags=all=-dwarf=false
 export CGO_ENABLED := 0
-export GOFLAGS := $(SHARED) $(filter-out $(SHARED),$(GOFLAGS))
+export GOFLAGS := $(COMPILER) $(filter-out $(COMPILER),$(GOFLAGS))
 export CORACLE_BUNDLES ?= $(CURDIR)/bin/bundles
 export CORACLE_NODE ?= $(CURDIR)/bin/node
 
@@ -92,9 +94,10 @@ test-unit: ## run the tests that need Go alone: no root, no network, no setup; a
 
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
-	@# The longest first, so that nothing waits for them alone in the end, but the two that boot most machines apart: beside
-	@# each other they take longer than one after the other. Linked without what debuggers read, in two thirds of the time.
-	go test $(TESTBUILD) -ldflags=-w -p $(ATONCE) -timeout 40m ./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./...
+	@# The longest first, so that nothing waits for them alone in the end; nodes, which boots most machines, only when one of
+	@# the others has ended. Linked without what debuggers read, in two thirds of the time.
+	go test $(TESTBUILD) -ldflags=-w -p $(PACKAGES) -timeout 40m \
+		./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./...
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
 .PHONY: test-all

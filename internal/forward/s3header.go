@@ -48,8 +48,8 @@ func checkHeader(name string) error {
 	return refuse("the header %s of S3", name)
 }
 
-// headerValues are what values of headers have to be. Endpoints take other forms of them for the same, or for the
-// default, where policies see another value.
+// headerValues are the values that headers may have. An endpoint might take another form for the same value, or for the
+// default, while policies see a third one.
 var headerValues = map[string]func(string) bool{
 	"x-amz-acl": isOneOf("private", "public-read", "public-read-write", "authenticated-read", "aws-exec-read",
 		"bucket-owner-read", "bucket-owner-full-control", "log-delivery-write"),
@@ -59,8 +59,8 @@ var headerValues = map[string]func(string) bool{
 	"x-amz-object-lock-mode":           isOneOf("GOVERNANCE", "COMPLIANCE"),
 	"x-amz-object-lock-retain-until-date": regexp.MustCompile(
 		`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:?[0-9]{2})$`).MatchString,
-	"x-amz-object-ownership": isOneOf("BucketOwnerEnforced", "BucketOwnerPreferred",
-		"ObjectWriter"),
+	"x-amz-object-ownership": isOneOf(
+		"BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"),
 	"x-amz-server-side-encryption":                    isOneOf("AES256", "aws:fsx", "aws:kms", "aws:kms:dsse"),
 	"x-amz-server-side-encryption-aws-kms-key-id":     isKMSKey,
 	"x-amz-server-side-encryption-customer-algorithm": isOneOf("AES256"),
@@ -87,8 +87,8 @@ func (in *s3Request) checkValues() error {
 	if in.Method == http.MethodGet || in.Method == http.MethodHead || match == "" && none == "" {
 		return nil
 	}
-	// What buckets that are written once rely on. Other values than these are not kept by all endpoints, nor is any for
-	// copies.
+	// Policies that let objects be written once rely on these. Endpoints differ in how they treat other values, and both
+	// headers in copies.
 	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
 	switch {
 	case in.param("x-amz-copy-source") != "":

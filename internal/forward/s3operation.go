@@ -149,16 +149,17 @@ func isUploadID(text string) bool {
 			return false
 		}
 	}
-	// Ceph names what an upload has by its key, a period, and its ID.
+	// The names that Ceph gives to parts of an upload begin with the key, a period, and the ID.
 	return isID(text) && !strings.Contains(text, ".")
 }
 
-// maxJoined is the length of the IDs of versions that have underscores: those of LocalStack.
-const maxJoined = 32
+// maxVersionID is the maximum length of a version ID that has an underscore, as LocalStack's have.
+const maxVersionID = 32
 
-// isVersionID does what isID does for a version. Ceph names it by its ID of 32 letters, an underscore, and the key.
+// isVersionID does what isID does for a version. The name that Ceph gives it is its ID, which has 32 characters, an
+// underscore, and the key: a longer ID with an underscore would name a version of another key.
 func isVersionID(text string) bool {
-	return isID(text) && (len(text) <= maxJoined || !strings.Contains(text, "_"))
+	return isID(text) && (len(text) <= maxVersionID || !strings.Contains(text, "_"))
 }
 
 const maxID = 1024

@@ -125,7 +125,8 @@ func (b *builder) removeAbandoned() error {
 	return nil
 }
 
-// CompilerFlags are those of everything that is built: what has the same is compiled once.
+// CompilerFlags are those of everything that is built: what has the same flags is compiled once. The Makefile's are the
+// same.
 var CompilerFlags = []string{
 	"-trimpath",                 // the same sources give the same program, in whichever directory
 	"-gcflags=all=-dwarf=false", // what the linker would drop, see linkerFlags

@@ -22,31 +22,31 @@ import (
 const (
 	// maxSettings bounds what is kept of the service accounts of a cluster, in bytes.
 	maxSettings = 1 << 20
-	// maxEntry is what one takes: texts, keys and the cache's own records.
+	// maxEntry is the maximum size of the settings of one, with its names, in bytes.
 	maxEntry = 2 << 10
-	// watchTime is the time after which a cluster without new pods is not watched any more.
+	// watchTime is the time without new pods after which the service accounts of a cluster are no longer watched.
 	watchTime = 10 * time.Minute
-	// watchPause is the time after a watch has failed in which service accounts are read for each pod.
+	// watchPause is the time from the end of a watch to the next one; service accounts are read for each pod meanwhile.
 	watchPause = 10 * time.Second
 )
 
 // errIdle ends the watch of a cluster in which no pods are created.
 var errIdle = errors.New("no pods have been created")
 
-// knownSettings are the settings of the service accounts of a cluster that pods have used. They are known as long as
-// a watch tells of each change; nothing else is kept of what it tells, so that the memory is bounded whatever service
-// accounts a cluster has.
+// knownSettings caches the settings of the service accounts that pods of a cluster use, as long as a watch reports
+// their changes. Nothing is kept of the watched objects themselves, so that memory is bounded whatever service accounts
+// a cluster has.
 type knownSettings struct {
 	watcher conc.WaitGroup
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // the watcher
-	// changes counts the changes that the watch has told of. What was read before the last one may be out of date.
+	// changes counts the changes that the watch has reported. What was read before the last one may be out of date.
 	changes  uint64
-	running  bool // the goroutine that watches
-	watching bool // settings are known only then
-	used     bool // since the watch began or went on
-	ended    time.Time
+	running  bool                                      // the watcher
+	watching bool                                      // the watch reports changes: settings are cached only then
+	used     bool                                      // since takeUsed was called last
+	ended    time.Time                                 // the last watch
 	byName   *sizedcache.Cache[string, cache.Response] // by namespace and name
 }
 
@@ -58,8 +58,8 @@ func newSettingsCache() *sizedcache.Cache[string, cache.Response] {
 	return sizedcache.New[string, cache.Response](maxSettings)
 }
 
-// get returns what is known of a service account. To what is read because nothing is known belongs the number of
-// changes before; see add.
+// get returns the settings of a service account if they are cached. Otherwise whoever reads them calls add with the
+// number of changes that it returns.
 func (k *knownSettings) get(name string) (s cache.Response, changes uint64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,7 +70,7 @@ func (k *knownSettings) get(name string) (s cache.Response, changes uint64, ok b
 	return s, k.changes, ok
 }
 
-// add keeps what has been read of a service account after so many changes, unless there have been others since.
+// add caches settings that were read after the given number of changes, unless others have been reported since.
 func (k *knownSettings) add(name string, s cache.Response, changes uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +79,7 @@ func (k *knownSettings) add(name string, s cache.Response, changes uint64) {
 	}
 }
 
-// change drops what was known of a service account.
+// change drops the settings of a service account that has changed.
 func (k *knownSettings) change(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +114,7 @@ func (k *knownSettings) stop() {
 	k.cancel()
 }
 
-// end forgets what nobody tells the changes of.
+// end drops all settings: nothing reports their changes any more.
 func (k *knownSettings) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,8 @@ func (k *knownSettings) end() {
 	k.byName = newSettingsCache()
 }
 
-// watch tells of the changes of service accounts until the API server goes away, or no pods are created any more.
+// watch drops the settings of service accounts that change, until the API server goes away or pods are no longer
+// created.
 func (k *knownSettings) watch(ctx context.Context, accounts corev1client.ServiceAccountInterface) error {
 	from, err := accounts.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -140,7 +141,7 @@ func (k *knownSettings) watch(ctx context.Context, accounts corev1client.Service
 				k.mu.Lock()
 				defer k.mu.Unlock()
 				k.watching = true
-				k.changes++ // what has been read before may be older than what the watch began with
+				k.changes++ // what was read before may be older than the beginning of the watch
 			}
 			return w, err
 		}, metav1.ListOptions{TimeoutSeconds: &seconds}, func(_ kubewatch.EventType, account *corev1.ServiceAccount) error {

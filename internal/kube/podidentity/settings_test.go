@@ -20,10 +20,9 @@ import (
 // accountServer is the part of an API server that has one service account, n/a.
 type accountServer struct {
 	*httptest.Server
-	role  atomic.Pointer[string]
-	reads atomic.Int32
-	// events are sent to the watch; closing it ends the watch.
-	events  chan string
+	role    atomic.Pointer[string]
+	reads   atomic.Int32
+	events  chan string   // of the watch
 	watched chan struct{} // one for each watch
 }
 
@@ -40,9 +39,6 @@ func newAccountServer(t *testing.T) *accountServer {
 				case <-r.Context().Done():
 					return
 				case event := <-s.events:
-					if event == "" {
-						return
-					}
 					_, _ = answer.Write([]byte(event))
 					answer.(http.Flusher).Flush()
 				}
@@ -61,16 +57,20 @@ func newAccountServer(t *testing.T) *accountServer {
 	return s
 }
 
-// TestServiceAccountsAreKnownWhileTheyAreWatched checks that a service account is read once, again after each change,
-// and for each pod while no watch tells of changes.
-func TestServiceAccountsAreKnownWhileTheyAreWatched(t *testing.T) {
-	t.Parallel()
-	s := newAccountServer(t)
-	w := New(Options{Log: slog.New(slog.DiscardHandler),
+// webhook returns a webhook for the cluster of the API server, with the ID C.
+func (s *accountServer) webhook() *Webhook {
+	return New(Options{Log: slog.New(slog.DiscardHandler),
 		Config: func(context.Context, record.Cluster) (*rest.Config, error) {
 			return &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil
 		}})
-	cluster := record.Cluster{ID: "C", Name: "c"}
+}
+
+// TestServiceAccountsAreReadAgainWhenTheyChange checks that a service account is read once, again after each change,
+// and for each pod while no watch reports changes.
+func TestServiceAccountsAreReadAgainWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	s := newAccountServer(t)
+	w, cluster := s.webhook(), record.Cluster{ID: "C", Name: "c"}
 	t.Cleanup(func() { w.Forget("C") })
 	role := func() string {
 		t.Helper()
@@ -98,7 +98,7 @@ func TestServiceAccountsAreKnownWhileTheyAreWatched(t *testing.T) {
 
 	set("two")
 	if got := role(); got != one {
-		t.Errorf("the role is %q before the watch tells of its change", got)
+		t.Errorf("the role is %q before the watch reports its change", got)
 	}
 	s.events <- `{"type":"MODIFIED","object":{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"a",` +
 		`"namespace":"n","uid":"1","resourceVersion":"8"}}}` + "\n"
@@ -111,6 +111,22 @@ func TestServiceAccountsAreKnownWhileTheyAreWatched(t *testing.T) {
 	s.events <- `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410,"reason":"Expired"}}` + "\n"
 	eventually.True(t, "the end of the watch is seen", func() bool { return role() == three })
 	if !isRead() {
-		t.Error("the service account is not read, although nothing tells of changes")
+		t.Error("the service account is not read, although nothing reports changes")
 	}
+}
+
+// TestDeletedClustersAreNotWatched checks that the watch of a cluster ends with the cluster.
+func TestDeletedClustersAreNotWatched(t *testing.T) {
+	t.Parallel()
+	s := newAccountServer(t)
+	role := "one"
+	s.role.Store(&role)
+	w := s.webhook()
+	if _, err := w.serviceAccount(t.Context(), record.Cluster{ID: "C", Name: "c"}, "n", "a"); err != nil {
+		t.Fatal(err)
+	}
+	<-s.watched
+	known := w.knownSettings("C")
+	w.Forget("C")
+	known.watcher.Wait()
 }

@@ -5,7 +5,7 @@
 //
 // Upstream's cache is not used. It keeps every service account of a cluster in memory, and it ends the program when it
 // cannot list them; here clusters are many and their administrators are strangers. The service account of a pod is
-// read instead, and what it says is kept, within bounds, until a watch tells that it has changed.
+// read instead, and its settings are cached, within bounds, until a watch reports that it has changed.
 package podidentity
 
 import (
