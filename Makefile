@@ -94,8 +94,8 @@ test-unit: ## run the tests that need Go alone: no root, no network, no setup; a
 
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
-	@# The longest first, so that nothing waits for them alone in the end; nodes, which boots most machines, only when one of
-	@# the others has ended. Linked without what debuggers read, in two thirds of the time.
+	@# The longest first, so that nothing waits for them alone in the end; nodes, which boots most machines, not at the
+	@# very beginning. Linked without what debuggers read, in two thirds of the time.
 	go test $(TESTBUILD) -ldflags=-w -p $(PACKAGES) -timeout 40m \
 		./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./...
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
