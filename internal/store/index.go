@@ -7,9 +7,16 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Index finds rows of a table by a value of theirs, without a look at all others. Copies are equal.
-type Index[T any] struct {
-	table Table[T]
+// Index finds rows of a table by a value of theirs, without a look at all others. It is an interface for the reason
+// that [Table] is one.
+type Index[T any] interface {
+	// List is every row with that value, in key order.
+	List(ctx context.Context, value string) ([]Row[T], error)
+}
+
+// tableIndex implements Index.
+type tableIndex[T any] struct {
+	table table[T]
 	name  string
 	value func(T) string
 }
@@ -17,11 +24,11 @@ type Index[T any] struct {
 // NewIndex is the index of that name over a table. value returns what a row is found by, empty for a row that is not
 // found. It is kept in memory from its first use on.
 func NewIndex[T any](t Table[T], name string, value func(T) string) Index[T] {
-	return Index[T]{table: t, name: t.name + name, value: value}
+	of := t.(table[T]) // what NewTable returns
+	return tableIndex[T]{table: of, name: of.name + name, value: value}
 }
 
-// List is every row with that value, in key order.
-func (i Index[T]) List(ctx context.Context, value string) ([]Row[T], error) {
+func (i tableIndex[T]) List(ctx context.Context, value string) ([]Row[T], error) {
 	s := i.table.store
 	s.mu.RLock()
 	x := s.indexes[i.name]
@@ -46,7 +53,7 @@ func (i Index[T]) List(ctx context.Context, value string) ([]Row[T], error) {
 }
 
 // build makes the index of the rows that there are.
-func (i Index[T]) build() {
+func (i tableIndex[T]) build() {
 	s := i.table.store
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,65 @@ type Row[T any] struct {
 }
 
 // Table is a typed view of one table. Copies are equal.
-type Table[T any] struct {
+//
+// It is an interface because of the time that it takes to compile: the methods of a generic struct are compiled in each
+// package that sees its type, in a field of a struct of another package, say. Those of an interface are compiled where
+// NewTable is called.
+type Table[T any] interface {
+	// Get returns the record under key, or ErrNotFound.
+	Get(ctx context.Context, key string) (Row[T], error)
+	// Copy is like Get, and returns a value of the caller's own, to be changed and given to Update or UpdateOp.
+	Copy(ctx context.Context, key string) (Row[T], error)
+	// List returns every record whose key begins with prefix, in key order.
+	List(ctx context.Context, prefix string) ([]Row[T], error)
+	// Page returns at most limit records (all when limit is 0) whose keys begin with prefix and come after the key after.
+	// next is the after of the following page, empty at the end.
+	Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error)
+	// Count returns how many rows there are whose keys begin with prefix.
+	Count(prefix string) int
+
+	// Create writes a new row, or fails with ErrExists.
+	Create(ctx context.Context, key string, v T) (Row[T], error)
+	// Update writes row.Value if the row is still at row.Revision; otherwise it fails with
+	// ErrConflict, or ErrNotFound when the row is gone.
+	Update(ctx context.Context, row Row[T]) (Row[T], error)
+	// Put writes the row whatever was there. It is for facts with one writer that need
+	// no compare, such as observations.
+	Put(ctx context.Context, key string, v T) (Row[T], error)
+	// Modify reads the row, lets change edit a private copy, and writes it, as often as it
+	// takes for no other writer to come between. An error from change ends it unwritten.
+	Modify(ctx context.Context, key string, change func(*T) error) (Row[T], error)
+	// Delete removes the row if it is still at row.Revision; otherwise it fails with
+	// ErrConflict, or ErrNotFound when it is gone already.
+	Delete(ctx context.Context, row Row[T]) error
+
+	// CreateOp creates a row that must not exist.
+	CreateOp(key string, v T) Op
+	// UpdateOp writes row.Value over the row, which must still be at row.Revision.
+	UpdateOp(row Row[T]) Op
+	// PutOp writes a row whatever was there.
+	PutOp(key string, v T) Op
+	// DeleteOp removes a row that must still be at row.Revision.
+	DeleteOp(row Row[T]) Op
+	// RemoveOp removes a row if it is there.
+	RemoveOp(key string) Op
+	// CheckOp demands that a row which the transaction relies on is still at row.Revision.
+	CheckOp(row Row[T]) Op
+	// AbsentOp demands that no row exists under key.
+	AbsentOp(key string) Op
+
+	// Watch calls each for every change at or after revision from (0: from now on) of the rows
+	// whose keys begin with prefix, until ctx ends or each fails. A revision that etcd has
+	// compacted away ends it with an error: list again, and watch from there.
+	Watch(ctx context.Context, prefix string, from int64, each func(Event[T]) error) error
+	// Notify calls changed with the key of every row there is below prefix, and then with the key of each row as it is
+	// created, changed or deleted, until ctx ends. Changes that come faster than they are taken are merged into one. By
+	// the time of the call a Get sees the change.
+	Notify(ctx context.Context, prefix string, changed func(key string))
+}
+
+// table implements Table.
+type table[T any] struct {
 	store *Store
 	name  string
 }
@@ -31,7 +89,7 @@ func NewTable[T any](s *Store, name string) Table[T] {
 	if name == "" || strings.Contains(name, "/") {
 		panic(fmt.Sprintf("store: bad table name %q", name))
 	}
-	return Table[T]{store: s, name: name + "/"}
+	return table[T]{store: s, name: name + "/"}
 }
 
 // entry is a row of the mirror. It is decoded at its first read, and later ones return the same value: large rows only
@@ -79,7 +137,7 @@ func (l *largeRows) add(e *entry) {
 	l.rows = append(l.rows, e)
 }
 
-func (t Table[T]) decodeRow(key string, e *entry) (Row[T], error) {
+func (t table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	r := Row[T]{Key: key, Revision: e.revision, Created: e.created}
 	if p := e.decoded.Load(); p != nil {
 		r.Value = (*p).(T)
@@ -98,7 +156,7 @@ func (t Table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	return r, nil
 }
 
-func (t Table[T]) decodeValue(key string, raw []byte) (T, error) {
+func (t table[T]) decodeValue(key string, raw []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return v, fmt.Errorf("decode row %s%s: %w", t.name, key, err)
@@ -106,12 +164,11 @@ func (t Table[T]) decodeValue(key string, raw []byte) (T, error) {
 	return v, nil
 }
 
-func (t Table[T]) rowError(key string, err error) error {
+func (t table[T]) rowError(key string, err error) error {
 	return fmt.Errorf("%s%s: %w", t.name, key, err)
 }
 
-// Get returns the record under key, or ErrNotFound.
-func (t Table[T]) Get(ctx context.Context, key string) (Row[T], error) {
+func (t table[T]) Get(ctx context.Context, key string) (Row[T], error) {
 	e, err := t.find(ctx, key)
 	if err != nil {
 		return Row[T]{}, err
@@ -120,7 +177,7 @@ func (t Table[T]) Get(ctx context.Context, key string) (Row[T], error) {
 }
 
 // find returns the row's entry in the mirror, or ErrNotFound.
-func (t Table[T]) find(ctx context.Context, key string) (*entry, error) {
+func (t table[T]) find(ctx context.Context, key string) (*entry, error) {
 	t.store.mu.RLock()
 	e, ok := t.store.rows.Get(t.name + key)
 	t.store.mu.RUnlock()
@@ -132,15 +189,12 @@ func (t Table[T]) find(ctx context.Context, key string) (*entry, error) {
 	return e, meterRead(ctx, rowSize(t.name+key, e.raw))
 }
 
-// List returns every record whose key begins with prefix, in key order.
-func (t Table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
+func (t table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
 	rows, _, err := t.Page(ctx, prefix, "", 0)
 	return rows, err
 }
 
-// Page returns at most limit records (all when limit is 0) whose keys begin with prefix and come after the key after.
-// next is the after of the following page, empty at the end.
-func (t Table[T]) Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
+func (t table[T]) Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
 	var all []found
 	full := t.name + prefix
 	from := full
@@ -177,7 +231,7 @@ type found struct {
 }
 
 // decodeRows counts what a list has found, and decodes it.
-func (t Table[T]) decodeRows(ctx context.Context, all []found) ([]Row[T], error) {
+func (t table[T]) decodeRows(ctx context.Context, all []found) ([]Row[T], error) {
 	var size int64
 	for _, f := range all {
 		size += rowSize(t.name+f.key, f.e.raw)
@@ -196,8 +250,7 @@ func (t Table[T]) decodeRows(ctx context.Context, all []found) ([]Row[T], error)
 	return rows, nil
 }
 
-// Count returns how many rows there are whose keys begin with prefix.
-func (t Table[T]) Count(prefix string) (n int) {
+func (t table[T]) Count(prefix string) (n int) {
 	full := t.name + prefix
 	t.store.mu.RLock()
 	defer t.store.mu.RUnlock()
@@ -211,24 +264,19 @@ func (t Table[T]) Count(prefix string) (n int) {
 	return n
 }
 
-// Create writes a new row, or fails with ErrExists.
-func (t Table[T]) Create(ctx context.Context, key string, v T) (Row[T], error) {
+func (t table[T]) Create(ctx context.Context, key string, v T) (Row[T], error) {
 	return t.writeRow(ctx, key, t.CreateOp(key, v))
 }
 
-// Update writes row.Value if the row is still at row.Revision; otherwise it fails with
-// ErrConflict, or ErrNotFound when the row is gone.
-func (t Table[T]) Update(ctx context.Context, row Row[T]) (Row[T], error) {
+func (t table[T]) Update(ctx context.Context, row Row[T]) (Row[T], error) {
 	return t.writeRow(ctx, row.Key, t.UpdateOp(row))
 }
 
-// Put writes the row whatever was there. It is for facts with one writer that need
-// no compare, such as observations.
-func (t Table[T]) Put(ctx context.Context, key string, v T) (Row[T], error) {
+func (t table[T]) Put(ctx context.Context, key string, v T) (Row[T], error) {
 	return t.writeRow(ctx, key, t.PutOp(key, v))
 }
 
-func (t Table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], error) {
+func (t table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], error) {
 	if err := t.store.Txn(ctx, op); err != nil {
 		return Row[T]{}, err
 	}
@@ -240,9 +288,7 @@ func (t Table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], erro
 	return row, err
 }
 
-// Modify reads the row, lets change edit a private copy, and writes it, as often as it
-// takes for no other writer to come between. An error from change ends it unwritten.
-func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error) (Row[T], error) {
+func (t table[T]) Modify(ctx context.Context, key string, change func(*T) error) (Row[T], error) {
 	for {
 		row, err := t.Copy(ctx, key)
 		if err != nil {
@@ -258,8 +304,7 @@ func (t Table[T]) Modify(ctx context.Context, key string, change func(*T) error)
 	}
 }
 
-// Copy is like Get, and returns a value of the caller's own, to be changed and given to Update or UpdateOp.
-func (t Table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
+func (t table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
 	e, err := t.find(ctx, key)
 	if err != nil {
 		return Row[T]{}, err
@@ -268,8 +313,6 @@ func (t Table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
 	return Row[T]{Key: key, Value: v, Revision: e.revision, Created: e.created}, err
 }
 
-// Delete removes the row if it is still at row.Revision; otherwise it fails with
-// ErrConflict, or ErrNotFound when it is gone already.
-func (t Table[T]) Delete(ctx context.Context, row Row[T]) error {
+func (t table[T]) Delete(ctx context.Context, row Row[T]) error {
 	return t.store.Txn(ctx, t.DeleteOp(row))
 }

@@ -9,11 +9,11 @@ import (
 // Values of large rows do not take memory without an end, those of small ones stay.
 func TestLargeRowsAreForgotten(t *testing.T) {
 	t.Parallel()
-	table := Table[string]{store: &Store{}, name: "rows/"}
+	rows := table[string]{store: &Store{}, name: "rows/"}
 	read := func(size int) *entry {
 		e := &entry{raw: fmt.Appendf(nil, "%q", strings.Repeat("x", size-2))}
 		for range 2 {
-			if row, err := table.decodeRow("k", e); err != nil || len(row.Value) != size-2 {
+			if row, err := rows.decodeRow("k", e); err != nil || len(row.Value) != size-2 {
 				t.Fatalf("a row of %d bytes has %d, %v", size, len(row.Value), err)
 			}
 		}
@@ -33,7 +33,7 @@ func TestLargeRowsAreForgotten(t *testing.T) {
 	if size == 0 || size > maxLarge || small.decoded.Load() == nil {
 		t.Errorf("%d bytes of large rows are decoded, a small row: %t", size, small.decoded.Load() != nil)
 	}
-	if row, err := table.decodeRow("k", large[0]); err != nil || row.Value == "" {
+	if row, err := rows.decodeRow("k", large[0]); err != nil || row.Value == "" {
 		t.Errorf("a row that was forgotten: %v", err)
 	}
 }

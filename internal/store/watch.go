@@ -16,10 +16,7 @@ type Event[T any] struct {
 	Deleted bool
 }
 
-// Watch calls each for every change at or after revision from (0: from now on) of the rows
-// whose keys begin with prefix, until ctx ends or each fails. A revision that etcd has
-// compacted away ends it with an error: list again, and watch from there.
-func (t Table[T]) Watch(ctx context.Context, prefix string, from int64, each func(Event[T]) error) error {
+func (t table[T]) Watch(ctx context.Context, prefix string, from int64, each func(Event[T]) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	full := t.store.prefix + t.name
@@ -47,10 +44,7 @@ func (t Table[T]) Watch(ctx context.Context, prefix string, from int64, each fun
 	return ctx.Err()
 }
 
-// Notify calls changed with the key of every row there is below prefix, and then with the key of each row as it is
-// created, changed or deleted, until ctx ends. Changes that come faster than they are taken are merged into one. By the
-// time of the call a Get sees the change.
-func (t Table[T]) Notify(ctx context.Context, prefix string, changed func(key string)) {
+func (t table[T]) Notify(ctx context.Context, prefix string, changed func(key string)) {
 	full := t.name + prefix
 	sub := &subscription{prefix: full, pending: map[string]struct{}{}, wake: make(chan struct{}, 1)}
 	s := t.store
