@@ -14,6 +14,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs v1.91.1
 	github.com/aws/aws-sdk-go-v2/service/ec2 v1.344.0
 	github.com/aws/aws-sdk-go-v2/service/ecr v1.67.4
+	github.com/aws/aws-sdk-go-v2/service/efs v1.49.0
 	github.com/aws/aws-sdk-go-v2/service/eks v1.105.3
 	github.com/aws/aws-sdk-go-v2/service/eksauth v1.1.0
 	github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing v1.41.7
@@ -82,7 +83,11 @@ require (
 require (
 	github.com/aws/aws-sdk-go-v2/config v1.33.14
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.8
+	github.com/container-storage-interface/spec v1.12.0
 	github.com/cyphar/filepath-securejoin v0.6.1
+	github.com/kubernetes-csi/csi-test/v5 v5.4.0
+	k8s.io/kubelet v0.36.6
+	k8s.io/mount-utils v0.36.6
 )
 
 require (
@@ -91,6 +96,14 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/signin v1.12.2 // indirect
 	github.com/aws/aws-sdk-go-v2/service/sso v1.39.2 // indirect
 	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.44.2 // indirect
+	github.com/go-task/slim-sprig/v3 v3.0.0 // indirect
+	github.com/golang/mock v1.6.0 // indirect
+	github.com/google/pprof v0.0.0-20241210010833-40e02aabc2ad // indirect
+	github.com/hanwen/go-fuse/v2 v2.12.1 // indirect
+	github.com/moby/sys/mountinfo v0.7.2 // indirect
+	github.com/onsi/ginkgo/v2 v2.22.0 // indirect
+	github.com/onsi/gomega v1.36.1 // indirect
+	gopkg.in/yaml.v2 v2.4.0 // indirect
 )
 
 require (

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,27 +16,44 @@ import (
 )
 
 func backupCommand() *cobra.Command {
-	return &cobra.Command{
+	var volumes bool
+	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write the whole state into one file while everything runs on",
 		Long: "Write the whole state (AWS resources, clusters with their objects, keys) into one file while everything " +
-			"runs on. FILE may be - for standard output.",
+			"runs on. FILE may be - for standard output. The content of EBS volumes and snapshots is left out unless " +
+			"--volumes is given: then it is that of one moment for each, as in a snapshot. That of EFS file systems is left out.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := dataDir(cmd)
 			if err != nil {
 				return err
 			}
-			return backupTo(cmd.Context(), cmd.OutOrStdout(), dir, args[0], progressPrinter(cmd.ErrOrStderr()))
+			if err := backupTo(cmd.Context(), cmd.OutOrStdout(), dir, args[0], volumes,
+				progressPrinter(cmd.ErrOrStderr())); err != nil {
+				return err
+			}
+			if ids := dir.Volumes(); len(ids) > 0 && !volumes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "The content of these volumes and snapshots is not in it (--volumes includes "+
+					"it): %s\n", strings.Join(ids, ", "))
+			}
+			if ids := dir.FileSystems(); len(ids) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "The content of these file systems is not in it; copy %s for it: %s\n",
+					dir.FileSystemsDir(), strings.Join(ids, ", "))
+			}
+			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&volumes, "volumes", false, "include the content of EBS volumes and snapshots")
+	return cmd
 }
 
 // backupTo writes a backup into a file, which appears complete or not at all, or to w for "-".
-func backupTo(ctx context.Context, w io.Writer, dir datadir.Dir, file string, progress func(string)) error {
+func backupTo(ctx context.Context, w io.Writer, dir datadir.Dir, file string, volumes bool,
+	progress func(string)) error {
 	client := admin.NewClient(dir.Socket())
 	take := func(w io.Writer) error {
-		err := client.Backup(ctx, w)
+		err := client.Backup(ctx, w, volumes)
 		if errors.Is(err, admin.ErrNotRunning) {
 			return notRunning(dir)
 		}

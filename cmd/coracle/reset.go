@@ -22,6 +22,14 @@ func resetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if ids := dir.Volumes(); len(ids) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "The content of these volumes and snapshots is deleted, too: %s\n",
+					strings.Join(ids, ", "))
+			}
+			if ids := dir.FileSystems(); len(ids) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "The content of these file systems is deleted, too: %s\n",
+					strings.Join(ids, ", "))
+			}
 			if !yes {
 				fmt.Fprintf(
 					cmd.ErrOrStderr(),

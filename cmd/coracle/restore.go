@@ -115,5 +115,8 @@ func restored(m backup.Manifest, dir datadir.Dir, progress func(string), err err
 			dataDirFlag(dir),
 		),
 	)
+	if n := len(m.Volumes); n > 0 {
+		progress(fmt.Sprintf("It has the content of %d volumes and snapshots.", n))
+	}
 	return nil
 }

@@ -13,9 +13,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/bottlerocket"
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/containertrust"
+	"github.com/coracle-eks/coracle/internal/guest/efsmount"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 	"github.com/coracle-eks/coracle/internal/guest/kubeproxy"
+	"github.com/coracle-eks/coracle/internal/guest/losetup"
 	"github.com/coracle-eks/coracle/internal/guest/nodeadm"
 	"github.com/coracle-eks/coracle/internal/guest/podidentityagent"
 	"github.com/coracle-eks/coracle/internal/guest/systemctl"
@@ -41,7 +43,9 @@ var applets = map[string]applet{
 	"ec2-metadata": func(args []string) int { return imds.EC2Metadata(args, os.Stdout, os.Stderr) },
 	"hostnamectl":  control.Hostnamectl,
 	"imds":         func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
+	"losetup":      func(args []string) int { return losetup.Main(args, os.Stdout, os.Stderr) },
 	"sudo":         runSudo,
+	"mount.efs":    func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },
 
 	"eks-bootstrap":         func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
 	"get-ecr-uri":           func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },

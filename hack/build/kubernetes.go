@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -24,12 +25,7 @@ func kubernetesCommand() *cobra.Command {
 			bundles := upstream.BundlesIn(into)
 			report := printer()
 			for _, minor := range minors {
-				path, err := bundles.Find(minor)
-				if err == nil {
-					report(upstream.Progress{Title: "Kubernetes " + minor, Step: upstream.Ready, Detail: path})
-					continue
-				}
-				if _, err := bundles.Ensure(cmd.Context(), minor, report); err != nil {
+				if err := buildBundle(cmd.Context(), bundles, minor, report); err != nil {
 					return err
 				}
 			}
@@ -39,4 +35,15 @@ func kubernetesCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&into, "output", "o", filepath.Join("bin", "bundles"),
 		"`directory` of bundles to build into")
 	return cmd
+}
+
+// buildBundle builds the bundle of a minor version, unless it is there.
+func buildBundle(ctx context.Context, bundles *upstream.Bundles, minor string, report func(upstream.Progress)) error {
+	path, err := bundles.Find(minor)
+	if err == nil {
+		report(upstream.Progress{Title: "Kubernetes " + minor, Step: upstream.Ready, Detail: path})
+		return nil
+	}
+	_, err = bundles.Ensure(ctx, minor, report)
+	return err
 }

@@ -1,6 +1,7 @@
 // Command build builds the upstream programs that clusters, nodes and add-ons run ahead of time; a daemon builds what
-// is missing when it needs it. The Makefile calls it in the directory of the repository:
+// is missing when it needs it. "all" builds coracle as well. The Makefile calls it in the directory of the repository:
 //
+//	go run ./hack/build all
 //	go run ./hack/build kubernetes -o bin/bundles 1.35
 //	go run ./hack/build node -o bin/node
 //	go run ./hack/build components -o bin/node metrics-server cert-manager
@@ -29,7 +30,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(kubernetesCommand(), nodeCommand(), componentsCommand(), packagesCommand())
+	cmd.AddCommand(allCommand(), kubernetesCommand(), nodeCommand(), componentsCommand(), packagesCommand())
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "\n%v\n", err)
 		os.Exit(1)

@@ -18,44 +18,64 @@ func nodeCommand() *cobra.Command {
 	var upstreamOnly bool
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Build coracle-node, the upstream programs that run on nodes, and the node image",
+		Short: "Build coracle-node, coracle-csi, the upstream programs that run on nodes, and the node image",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			into, err := filepath.Abs(into)
 			if err != nil {
 				return err
 			}
-			if !upstreamOnly {
-				if err := buildMachineProgram(cmd.Context(), into, ldflags); err != nil {
-					return err
-				}
+			programs, report := upstream.NodeProgramsIn(into), printer()
+			if upstreamOnly {
+				return buildUpstream(cmd.Context(), programs, report)
 			}
-			programs := upstream.NodeProgramsIn(into)
-			report := printer()
-			path, err := programs.Path("containerd")
-			_, imageErr := programs.Image()
-			if err == nil && imageErr == nil {
-				report(upstream.Progress{Title: "programs of nodes", Step: upstream.Ready, Detail: filepath.Dir(path)})
-				return nil
-			}
-			return programs.EnsureUpstream(cmd.Context(), report)
+			return buildNode(cmd.Context(), programs, into, ldflags, report)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&into, "output", "o", filepath.Join("bin", "node"), "`directory` to build into")
-	flags.StringVar(&ldflags, "ldflags", "", "linker `flags` of coracle-node, as coracle has them")
-	flags.BoolVar(&upstreamOnly, "upstream", false, "leave out coracle-node")
+	flags.StringVar(&ldflags, "ldflags", "", "linker `flags` of coracle-node and coracle-csi, as coracle has them")
+	flags.BoolVar(&upstreamOnly, "upstream", false, "leave out coracle-node and coracle-csi")
 	return cmd
 }
 
-// buildMachineProgram builds coracle-node, which is part of this module.
-func buildMachineProgram(ctx context.Context, into, ldflags string) error {
-	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, upstream.CompilerFlags, []string{
-		"-ldflags", "-s -w " + ldflags, "-o", filepath.Join(into, upstream.MachineProgram), "./cmd/node"})...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("build %s: %w", upstream.MachineProgram, err)
+// buildNode builds all that runs on nodes.
+func buildNode(ctx context.Context, programs *upstream.NodePrograms, into, ldflags string,
+	report func(upstream.Progress)) error {
+	if err := buildOurs(ctx, into, ldflags); err != nil {
+		return err
+	}
+	return buildUpstream(ctx, programs, report)
+}
+
+// buildUpstream builds the upstream programs and the node image.
+func buildUpstream(ctx context.Context, programs *upstream.NodePrograms, report func(upstream.Progress)) error {
+	path, err := programs.Path("containerd")
+	_, imageErr := programs.Image()
+	if err == nil && imageErr == nil {
+		report(upstream.Progress{Title: "programs of nodes", Step: upstream.Ready, Detail: filepath.Dir(path)})
+		return nil
+	}
+	return programs.EnsureUpstream(ctx, report)
+}
+
+// buildOurs builds the programs of nodes that are part of this module.
+func buildOurs(ctx context.Context, into, ldflags string) error {
+	for name, pkg := range map[string]string{upstream.MachineProgram: "./cmd/node", upstream.CSIProgram: "./cmd/csi"} {
+		build := goBuild(ctx, ldflags, "-o", filepath.Join(into, name), pkg)
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("build %s: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// goBuild prepares "go build" for programs of this module.
+func goBuild(ctx context.Context, ldflags string, args ...string) *exec.Cmd {
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, upstream.CompilerFlags,
+		[]string{"-ldflags", "-s -w " + ldflags}, args)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stdout = os.Stderr
+	return build
 }

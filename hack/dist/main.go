@@ -138,7 +138,8 @@ func (d distribution) build(ctx context.Context) error {
 		return err
 	}
 	stamp := "-s -w -X github.com/coracle-eks/coracle/internal/version.stamped=" + d.version
-	ours := map[string]string{"./cmd/coracle": "coracle", "./cmd/node": "node/" + upstream.MachineProgram}
+	ours := map[string]string{"./cmd/coracle": "coracle", "./cmd/node": "node/" + upstream.MachineProgram,
+		"./cmd/csi": "node/" + upstream.CSIProgram}
 	for program, into := range ours {
 		fmt.Fprintf(os.Stderr, "building %s for %s\n", into, d.architecture)
 		cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, upstream.CompilerFlags, []string{

@@ -13,8 +13,14 @@
 //   - validators.go:    invalidParams.Add(smithy.NewErrParamRequired("Name"))  required members
 //   - types, api_op_*:  the structures, their order and types; unions; errors
 //
-// The v1 models add what v2 leaves out, where they know the member: length, range and pattern, and the HTTP status of
-// the errors of query services.
+// In a JSON service whose package has no schemas, the same statements say where members travel:
+//
+//   - serializers.go:   httpbinding.SplitURI("/2015-02-01/file-systems")       the path of an operation
+//   - serializers.go:   encoder.SetQuery("MaxItems"), encoder.SetURI(...)      members outside of the body
+//   - deserializers.go: case "FileSystemId":                                   the members of responses
+//
+// The v1 models add what v2 leaves out, where they know the member: length, range and pattern, the HTTP status of the
+// errors of services without schemas, and that of the answers of their operations.
 package main
 
 import (
@@ -39,6 +45,7 @@ var services = []struct{ name, v1 string }{
 	{"cloudwatchlogs", "logs/2014-03-28"},
 	{"ec2", "ec2/2016-11-15"},
 	{"ecr", "ecr/2015-09-21"},
+	{"efs", "elasticfilesystem/2015-02-01"},
 	{"eks", "eks/2017-11-01"},
 	{"elasticloadbalancing", "elasticloadbalancing/2012-06-01"},
 	{"elasticloadbalancingv2", "elasticloadbalancingv2/2015-12-01"},

@@ -17,6 +17,7 @@ import (
 type source struct {
 	name       string
 	hasSchemas bool
+	isREST     bool // restJson1 without schemas
 	operations []operation
 	structs    map[string]*structure // by Go type: CreateRoleInput, Tag
 	unions     map[string][]string   // interface -> member names
@@ -28,11 +29,19 @@ type source struct {
 
 	requests  map[string]*codec // by shape: how serializers.go writes it
 	responses map[string]*codec // by shape: how deserializers.go reads it
+	routes    map[string]*route // by operation, of restJson1
+	outside   map[string]*codec // by Go type, of restJson1: the members that do not travel in the body
 }
+
+// route is where an operation of restJson1 is found.
+type route struct{ method, path string }
 
 type operation struct {
 	name string
 	void bool // a query operation without an output: the answer has no Result element
+	// of restJson1
+	route
+	status int // of an answer
 	// the operation, its input and its output, as variables of package schemas; nil for an empty structure
 	schemas [3]string
 }
@@ -69,6 +78,7 @@ type codec struct {
 
 type binding struct {
 	name  string // parameter or element name
+	in    string // "path" or "query", of restJson1; empty for the body
 	flat  bool
 	shape string // of the value, when not a scalar
 }
@@ -77,7 +87,7 @@ func parseSDK(name, dir string) (*source, error) {
 	s := &source{
 		name: name, structs: map[string]*structure{}, unions: map[string][]string{}, enums: map[string]bool{},
 		requests: map[string]*codec{}, responses: map[string]*codec{}, raisedBy: map[string]string{},
-		results: map[string]bool{},
+		results: map[string]bool{}, routes: map[string]*route{}, outside: map[string]*codec{},
 	}
 	var files []*ast.File
 	for _, pattern := range []string{"*.go", "types/*.go"} {
@@ -119,7 +129,13 @@ func parseSDK(name, dir string) (*source, error) {
 		}
 	}
 	for i := range s.operations {
-		s.operations[i].void = !s.hasSchemas && s.name != "ec2" && !s.results[s.operations[i].name]
+		op := &s.operations[i]
+		op.void = !s.hasSchemas && !s.isREST && s.name != "ec2" && !s.results[op.name]
+		if r := s.routes[op.name]; r != nil {
+			op.route = *r
+		} else if s.isREST {
+			return nil, fmt.Errorf("operation %s has no path", op.name)
+		}
 	}
 	for _, e := range s.errors {
 		e.raised = s.raisedBy[e.goType]
@@ -165,6 +181,10 @@ var (
 	deserializer = regexp.MustCompile(`^aws\w+?_deserialize(?:Op)?Document(\w+)$`)
 	opError      = regexp.MustCompile(`^aws\w+?_deserializeOpError(\w+)$`)
 	errorReader  = regexp.MustCompile(`^aws\w+?_deserializeError(\w+)$`)
+
+	// of restJson1
+	restSerializer = regexp.MustCompile(`^\*awsRestjson1_serializeOp(\w+)$`)
+	httpBindings   = regexp.MustCompile(`^awsRestjson1_serializeOpHttpBindings(\w+)$`)
 )
 
 func (s *source) addFunc(fn *ast.FuncDecl) {
@@ -178,6 +198,12 @@ func (s *source) addFunc(fn *ast.FuncDecl) {
 			}
 			return true
 		})
+		return
+	}
+	if fn.Recv != nil && name == "HandleSerialize" {
+		if m := restSerializer.FindStringSubmatch(typeString(fn.Recv.List[0].Type)); m != nil && !s.hasSchemas {
+			s.isREST, s.routes[m[1]] = true, findRoute(fn)
+		}
 		return
 	}
 	if fn.Recv != nil {
@@ -199,6 +225,10 @@ func (s *source) addFunc(fn *ast.FuncDecl) {
 				}
 			}
 		}
+		return
+	}
+	if m := httpBindings.FindStringSubmatch(name); m != nil {
+		s.outside[m[1]] = bindingsCodec(fn)
 		return
 	}
 	if m := serializer.FindStringSubmatch(name); m != nil {
@@ -317,21 +347,74 @@ func serializerCodec(fn *ast.FuncDecl) *codec {
 	return c
 }
 
+// findRoute reads the path and the method of an operation of restJson1.
+func findRoute(fn *ast.FuncDecl) *route {
+	r := &route{}
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.CallExpr:
+			if typeString(x.Fun) == "httpbinding.SplitURI" {
+				r.path = stringLit(x.Args[0])
+			}
+		case *ast.AssignStmt:
+			if typeString(x.Lhs[0]) == "request.Method" {
+				r.method = stringLit(x.Rhs[0])
+			}
+		}
+		return true
+	})
+	return r
+}
+
+// bindingsCodec reads the members of an operation of restJson1 that travel in the path and in the query:
+//
+//	if v.MaxItems != nil { encoder.SetQuery("MaxItems").Integer(*v.MaxItems) }
+func bindingsCodec(fn *ast.FuncDecl) *codec {
+	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), bindings: map[string]*binding{}}
+	for _, stmt := range fn.Body.List {
+		x, ok := stmt.(*ast.IfStmt)
+		if !ok {
+			continue
+		}
+		owner := selected(x.Cond, "v")
+		ast.Inspect(x.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			switch typeString(call.Fun) {
+			case "encoder.SetURI":
+				c.bindings[owner] = &binding{name: stringLit(call.Args[0]), in: "path"}
+			case "encoder.SetQuery", "encoder.AddQuery":
+				c.bindings[owner] = &binding{name: stringLit(call.Args[0]), in: "query"}
+			}
+			return true
+		})
+	}
+	return c
+}
+
 // deserializerCodec reads one function of deserializers.go. Every member is one case of the form
 //
 //	case strings.EqualFold("vpcSet", t.Name.Local): ... sv.Vpcs ...
+//	case "FileSystemId": ... sv.FileSystemId ...
+//	case "message", "Message": ... sv.Message ...
 func deserializerCodec(fn *ast.FuncDecl) *codec {
 	c := &codec{goType: goTypeName(fn.Type.Params.List[0].Type), bindings: map[string]*binding{}}
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		clause, ok := n.(*ast.CaseClause)
-		if !ok || len(clause.List) != 1 {
+		if !ok || len(clause.List) == 0 {
 			return true
 		}
-		call, ok := clause.List[0].(*ast.CallExpr)
-		if !ok || typeString(call.Fun) != "strings.EqualFold" || typeString(call.Args[1]) != "t.Name.Local" {
+		// Of several names, as of "message" and "Message", the last is the member's.
+		p := &binding{name: stringLit(clause.List[len(clause.List)-1])}
+		if call, ok := clause.List[0].(*ast.CallExpr); ok && typeString(call.Fun) == "strings.EqualFold" &&
+			typeString(call.Args[1]) == "t.Name.Local" {
+			p.name = stringLit(call.Args[0])
+		}
+		if p.name == "" {
 			return true
 		}
-		p := &binding{name: stringLit(call.Args[0])}
 		body := &ast.BlockStmt{List: clause.Body}
 		ast.Inspect(body, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {

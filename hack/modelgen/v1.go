@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 // v1Model is an api-2.json of aws-sdk-go v1.
 type v1Model struct {
 	Operations map[string]struct {
+		HTTP   struct{ ResponseCode int }
 		Input  *v1Ref
 		Errors []v1Ref
 	}
@@ -82,6 +84,10 @@ func (m *v1Model) applyConstraints(s *source) {
 	}
 	if s.hasSchemas {
 		return
+	}
+	for i := range s.operations {
+		op := &s.operations[i]
+		op.status = cmp.Or(m.Operations[op.name].HTTP.ResponseCode, 200)
 	}
 	status := map[string]int{}
 	for name, shape := range m.Shapes {

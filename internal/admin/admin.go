@@ -3,6 +3,7 @@
 //
 //	POST /accounts       creates an account; answers its root access key
 //	GET  /backup         the archive of package backup
+//	GET  /backup/volumes the same, with the content of volumes and snapshots
 //	GET  /debug/dump     Dump
 //	GET  /debug/pprof/…  profiles of the Go runtime
 //	GET  /denials        []Denial of an account
@@ -50,6 +51,10 @@ type Status struct {
 	// Instances are those of EC2 that are not terminated, and Host what they share.
 	Instances []Instance `json:"instances"`
 	Host      Host       `json:"host"`
+	// Volumes are the EBS volumes that have disks, and the snapshots that failed.
+	Volumes []Volume `json:"volumes"`
+	// FileSystems are those of EFS.
+	FileSystems []FileSystem `json:"fileSystems"`
 	// Stacks are those of CloudFormation that are not deleted.
 	Stacks []Stack `json:"stacks"`
 }
@@ -76,6 +81,29 @@ type Instance struct {
 	// Issues are the problems that a user would look for: a boot script that failed, a machine that could not be
 	// started.
 	Issues []string `json:"issues,omitempty"`
+}
+
+// Volume is an EBS volume or snapshot.
+type Volume struct {
+	Account   string   `json:"account"`
+	Region    string   `json:"region"`
+	ID        string   `json:"id"`
+	Size      int64    `json:"size"` // bytes
+	Type      string   `json:"type"` // "gp3", or "snapshot"
+	Instances []string `json:"instances,omitempty"`
+	Issues    []string `json:"issues,omitempty"`
+}
+
+// FileSystem is an EFS file system.
+type FileSystem struct {
+	Account   string   `json:"account"`
+	Region    string   `json:"region"`
+	ID        string   `json:"id"`
+	Name      string   `json:"name,omitempty"` // the tag
+	Size      int64    `json:"size"`           // bytes that its files take
+	State     string   `json:"state"`
+	Addresses []string `json:"addresses,omitempty"` // of its mount targets
+	Issues    []string `json:"issues,omitempty"`
 }
 
 // Stack is a CloudFormation stack.

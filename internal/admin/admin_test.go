@@ -25,8 +25,15 @@ type daemon struct {
 	backup  func(io.Writer) error
 }
 
-func (d daemon) Status(context.Context) (Status, error)      { return d.status, nil }
-func (d daemon) Backup(_ context.Context, w io.Writer) error { return d.backup(w) }
+func (d daemon) Status(context.Context) (Status, error) { return d.status, nil }
+func (d daemon) Backup(_ context.Context, w io.Writer, volumes bool) error {
+	if volumes {
+		if _, err := io.WriteString(w, "with volumes "); err != nil {
+			return err
+		}
+	}
+	return d.backup(w)
+}
 func (d daemon) Metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "up 1\n") //nolint:errcheck // a test
@@ -143,8 +150,12 @@ func TestCommandsTravel(t *testing.T) {
 		t.Errorf("no object: %v", err)
 	}
 	var b bytes.Buffer
-	if err := c.Backup(ctx, &b); err != nil || b.String() != "archive" {
+	if err := c.Backup(ctx, &b, false); err != nil || b.String() != "archive" {
 		t.Errorf("backup %q, %v", &b, err)
+	}
+	b.Reset()
+	if err := c.Backup(ctx, &b, true); err != nil || b.String() != "with volumes archive" {
+		t.Errorf("backup with volumes %q, %v", &b, err)
 	}
 	if err := c.Stop(ctx); err != nil {
 		t.Error(err)
@@ -161,11 +172,11 @@ func TestABackupThatBreaksOffIsNoticed(t *testing.T) {
 		}
 		return errors.New("no space left on device")
 	}})
-	if err := c.Backup(t.Context(), io.Discard); err == nil {
+	if err := c.Backup(t.Context(), io.Discard, false); err == nil {
 		t.Error("half a backup was taken for whole")
 	}
 	started = false
-	if err := c.Backup(t.Context(), io.Discard); err == nil || err.Error() != "no space left on device" {
+	if err := c.Backup(t.Context(), io.Discard, false); err == nil || err.Error() != "no space left on device" {
 		t.Errorf("a backup that fails at once: %v", err)
 	}
 }

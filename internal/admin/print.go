@@ -66,6 +66,12 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	if err := s.printInstances(w); err != nil {
 		return err
 	}
+	if err := s.printVolumes(w); err != nil {
+		return err
+	}
+	if err := s.printFileSystems(w); err != nil {
+		return err
+	}
 	return s.printStacks(w, now)
 }
 
@@ -79,6 +85,37 @@ func (s Status) printInstances(w io.Writer) error {
 		terminal.Fprintf(t, "instance\t%s\t%s\t%s\t%s\t%s of %s\t%s\n", i.ID, i.State, i.Type, i.Address,
 			formatSize(i.Memory), formatSize(i.Limit), i.Name)
 		for _, issue := range i.Issues {
+			terminal.Fprintf(t, "\t! %s\n", issue)
+		}
+	}
+	return t.Flush()
+}
+
+func (s Status) printVolumes(w io.Writer) error {
+	if len(s.Volumes) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, v := range s.Volumes {
+		terminal.Fprintf(t, "volume\t%s\t%s\t%s\t%s\n", v.ID, formatSize(v.Size), v.Type, strings.Join(v.Instances, ", "))
+		for _, issue := range v.Issues {
+			terminal.Fprintf(t, "\t! %s\n", issue)
+		}
+	}
+	return t.Flush()
+}
+
+func (s Status) printFileSystems(w io.Writer) error {
+	if len(s.FileSystems) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range s.FileSystems {
+		terminal.Fprintf(t, "file system\t%s\t%s\t%s\t%s\t%s\n", f.ID, f.State, formatSize(f.Size),
+			strings.Join(f.Addresses, ", "), f.Name)
+		for _, issue := range f.Issues {
 			terminal.Fprintf(t, "\t! %s\n", issue)
 		}
 	}

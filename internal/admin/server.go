@@ -17,7 +17,8 @@ import (
 // Daemon executes the commands.
 type Daemon interface {
 	Status(ctx context.Context) (Status, error)
-	Backup(ctx context.Context, w io.Writer) error
+	// Backup writes the archive of package backup, with the content of volumes and snapshots if they are wanted.
+	Backup(ctx context.Context, w io.Writer, volumes bool) error
 	// CreateAccount makes an account. The error of one that exists already is a *Refused.
 	CreateAccount(ctx context.Context, account string) (Account, error)
 	// Interrupt gives a spot instance notice that it is taken away. The error of one that cannot be is a *Refused.
@@ -150,19 +151,23 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		all, err := d.Denials(r.Context(), r.URL.Query().Get("account"))
 		answer(w, all, err)
 	})
-	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, r *http.Request) {
-		started := &startedWriter{ResponseWriter: w}
-		err := d.Backup(r.Context(), started)
-		switch {
-		case err == nil:
-		case !started.wrote:
-			answer(w, nil, err)
-		default:
-			// The answer has begun: cut it off, so that nobody takes a part for the whole.
-			log.Error("backup failed", "error", err)
-			panic(http.ErrAbortHandler)
+	backup := func(volumes bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			started := &startedWriter{ResponseWriter: w}
+			err := d.Backup(r.Context(), started, volumes)
+			switch {
+			case err == nil:
+			case !started.wrote:
+				answer(w, nil, err)
+			default:
+				// The answer has begun: cut it off, so that nobody takes a part for the whole.
+				log.Error("backup failed", "error", err)
+				panic(http.ErrAbortHandler)
+			}
 		}
-	})
+	}
+	mux.HandleFunc("GET /backup", backup(false))
+	mux.HandleFunc("GET /backup/volumes", backup(true))
 	return mux
 }
 

@@ -6,6 +6,7 @@
 //	manifest.json   what it is a backup of
 //	etcd.snapshot   every table and every cluster: a snapshot of etcd, taken while all goes on
 //	files/...       what is not in etcd: authorities and their keys, root access keys, settings, log events
+//	volumes/...     the content of EBS volumes and snapshots, where it was asked for: parts by their offsets, and sizes
 //	SHA256SUMS      of all of these, last, so that a file that was cut short is noticed
 //
 // It holds every secret that the data directory holds; it is written with mode 0600.
@@ -35,7 +36,10 @@ import (
 )
 
 const (
-	format       = 1
+	format = 1
+	// formatVolumes is that of archives with the content of volumes, which earlier versions do not read.
+	formatVolumes = 2
+
 	manifestName = "manifest.json"
 	snapshotName = "etcd.snapshot"
 	filesName    = "files/"
@@ -59,6 +63,8 @@ type Manifest struct {
 	Region  string    `json:"region"`
 	// External reports that the snapshot is of an etcd that coracle does not run.
 	External bool `json:"external"`
+	// Volumes are the EBS volumes and snapshots whose content it has.
+	Volumes []string `json:"volumes,omitempty"`
 }
 
 // includedFiles are the files of a data directory that etcd does not hold. Those of clusters are made
@@ -73,13 +79,26 @@ type Sources struct {
 	Etcd func(ctx context.Context, w io.Writer) error
 	// Events copies the log events to a directory that doesn't exist yet.
 	Events func(ctx context.Context, dir string) error
+	// Contents is the content of EBS volumes and snapshots, which Write does not release; nil: it is left out.
+	Contents Contents
 }
+
+// leftoverPattern matches the directories in a data directory that a backup needs while it is written.
+const leftoverPattern = ".backup-*"
+
+// errNotWhole is the error about an archive that cannot have been written by Write.
+var errNotWhole = errors.New("it is damaged")
 
 // Write writes a backup of dir to w.
 func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from Sources) error {
 	m.Format = format
+	if from.Contents != nil { // what has a record then is there, whatever is deleted meanwhile
+		if err := from.Contents.Hold(); err != nil {
+			return fmt.Errorf("hold the content of volumes: %w", err)
+		}
+	}
 	// Events are copied before the rows of their groups: those of a group without a row would be deleted.
-	copies, err := os.MkdirTemp(string(dir), ".backup-*")
+	copies, err := os.MkdirTemp(string(dir), leftoverPattern)
 	if err != nil {
 		return err
 	}
@@ -98,6 +117,12 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from S
 		return err
 	}
 
+	if from.Contents != nil {
+		if err := from.Contents.Hold(); err != nil { // and what was made before its record was written down
+			return fmt.Errorf("hold the content of volumes: %w", err)
+		}
+		m.Format, m.Volumes = formatVolumes, from.Contents.IDs()
+	}
 	z := gzip.NewWriter(w)
 	a := &archive{tar: tar.NewWriter(z), taken: m.Taken}
 	manifest, err := json.MarshalIndent(m, "", "  ")
@@ -117,6 +142,11 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from S
 	}
 	if err := a.addTree(events, "logs/events"); err != nil {
 		return err
+	}
+	if from.Contents != nil {
+		if err := a.addVolumes(ctx, from.Contents, copies); err != nil {
+			return err
+		}
 	}
 	if err := a.addContent(sumsName, a.sums.Bytes()); err != nil {
 		return err
@@ -241,6 +271,7 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 	}
 	seen := map[string]string{}
 	summed := false
+	v := &volumes{dir: filepath.Join(dir, "volumes"), ends: map[string]int64{}, sized: map[string]bool{}}
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -251,7 +282,9 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 		}
 		sum := sha256.New()
 		content := io.TeeReader(t, sum)
-		switch rel, isFile := strings.CutPrefix(h.Name, filesName); {
+		rel, isFile := strings.CutPrefix(h.Name, filesName)
+		ofVolume, isVolume := strings.CutPrefix(h.Name, volumesName)
+		switch {
 		case h.Name == manifestName:
 			if h.Size > maxManifest {
 				return broken(fmt.Errorf("its %s is %d bytes long", manifestName, h.Size))
@@ -259,11 +292,11 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 			if err := json.NewDecoder(content).Decode(&m); err != nil {
 				return broken(err)
 			}
-			if m.Format != format {
+			if m.Format != format && m.Format != formatVolumes {
 				return m,
 					fmt.Errorf(
-						"the backup has format %d, written by coracle %s; this one reads format %d: use the program "+
-							"that wrote it", m.Format, m.Version, format)
+						"the backup has format %d, written by coracle %s; this one reads formats %d and %d: use the program "+
+							"that wrote it", m.Format, m.Version, format, formatVolumes)
 			}
 			if _, err := io.Copy(io.Discard, content); err != nil { // the rest counts for the sum
 				return broken(err)
@@ -278,10 +311,12 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 			err = saveFile(filepath.Join(dir, snapshotName), content)
 		case isFile && filepath.IsLocal(rel) && path.Clean(rel) == rel:
 			err = saveFile(filepath.Join(dir, filepath.FromSlash(rel)), content)
+		case isVolume && m.Format == formatVolumes:
+			err = v.save(ofVolume, h.Size, content)
 		default:
 			return broken(fmt.Errorf("it contains %q", h.Name))
 		}
-		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) {
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, errNotWhole) {
 			return broken(err)
 		}
 		if err != nil {
@@ -294,6 +329,9 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 	}
 	for name := range seen {
 		return broken(fmt.Errorf("%s is not among its checksums", name))
+	}
+	if err := v.check(m.Volumes); err != nil {
+		return broken(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, snapshotName)); err != nil {
 		return broken(fmt.Errorf("%s is missing", snapshotName))

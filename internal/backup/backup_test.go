@@ -6,9 +6,13 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,10 +182,10 @@ func TestWhatIsNoWholeBackupIsRefused(t *testing.T) {
 		}
 	}
 	future := edited(func(name string, content []byte) (string, []byte) {
-		return name, bytes.Replace(content, []byte(`"format": 1`), []byte(`"format": 2`), 1)
+		return name, bytes.Replace(content, []byte(`"format": 1`), []byte(`"format": 3`), 1)
 	})
 	if _, err := Restore(bytes.NewReader(future), datadir.Dir(filepath.Join(t.TempDir(), "data"))); err == nil ||
-		!strings.Contains(err.Error(), "has format 2") {
+		!strings.Contains(err.Error(), "has format 3") {
 		t.Errorf("a backup of a later format: %v", err)
 	}
 }
@@ -235,5 +239,154 @@ func TestADirectoryInUseIsNotOverwritten(t *testing.T) {
 	}
 	if _, err := Restore(bytes.NewReader(written(t, "s")), dir); !errors.Is(err, ErrOccupied) {
 		t.Errorf("%v", err)
+	}
+}
+
+// contents are volumes with extents, by their offsets.
+type contents map[string]map[int64]string
+
+func (c contents) IDs() []string { return slices.Sorted(maps.Keys(c)) }
+func (contents) Hold() error     { return nil }
+func (contents) Release()        {}
+
+const volumeSize = 1 << 30
+
+func (c contents) Open(_ context.Context, id string, scratch *os.File) (*os.File, error) {
+	if c[id] == nil {
+		return nil, errors.New("it cannot be copied")
+	}
+	for offset, text := range c[id] {
+		if _, err := scratch.WriteAt([]byte(text), offset); err != nil {
+			return nil, err
+		}
+	}
+	if err := scratch.Truncate(volumeSize); err != nil {
+		return nil, err
+	}
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", scratch.Fd()))
+}
+
+// writtenWith is a backup with the content of volumes.
+func writtenWith(t *testing.T, c contents) ([]byte, error) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("volumes need Linux")
+	}
+	dir := t.TempDir()
+	var b bytes.Buffer
+	err := Write(t.Context(), &b, datadir.Dir(dir), Manifest{Version: "v1"}, Sources{
+		Etcd:     func(context.Context, io.Writer) error { return nil },
+		Events:   func(context.Context, string) error { return nil },
+		Contents: c,
+	})
+	if left, globErr := filepath.Glob(filepath.Join(dir, leftoverPattern)); globErr != nil || len(left) > 0 {
+		t.Errorf("the backup left %v, %v", left, globErr)
+	}
+	return b.Bytes(), err
+}
+
+func TestVolumesAreSparse(t *testing.T) {
+	t.Parallel()
+	c := contents{
+		"vol-0123456789abcdef0":  {0: "begin", 1 << 29: strings.Repeat("m", 100), volumeSize - 3: "end"},
+		"snap-0123456789abcdef0": {},
+		"vol-0123456789abcdef1":  {1 << 20: strings.Repeat("x", extentAtMost+1)},
+	}
+	whole, err := writtenWith(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole) > 1<<20 {
+		t.Errorf("the backup has %d bytes", len(whole))
+	}
+	dir := t.TempDir()
+	m, err := extract(bytes.NewReader(whole), dir)
+	if err != nil || m.Format != formatVolumes || !slices.Equal(m.Volumes, c.IDs()) {
+		t.Fatalf("the manifest is %+v, %v", m, err)
+	}
+	for id, parts := range c {
+		f, err := os.Open(filepath.Join(dir, "volumes", id, "disk"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || info.Size() != volumeSize || info.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v", id, info, err)
+		}
+		for offset, want := range parts {
+			got := make([]byte, len(want))
+			if _, err := f.ReadAt(got, offset); err != nil || string(got) != want {
+				t.Errorf("%s has other content at %d: %v", id, offset, err)
+			}
+		}
+		var used int64
+		if err := eachExtent(f, volumeSize, func(_, size int64) error {
+			used += size
+			return nil
+		}); err != nil || used > extentAtMost+1<<20 {
+			t.Errorf("%s takes %d bytes, %v", id, used, err)
+		}
+	}
+	if _, err := writtenWith(t, contents{"vol-0123456789abcdef0": nil}); err == nil ||
+		!strings.Contains(err.Error(), "it cannot be copied") {
+		t.Errorf("a volume that cannot be read: %v", err)
+	}
+}
+
+func TestVolumesThatAreNotWholeAreRefused(t *testing.T) {
+	t.Parallel()
+	const id = "vol-0123456789abcdef0"
+	whole, err := writtenWith(t, contents{id: {0: strings.Repeat("a", 4096), 1 << 20: strings.Repeat("b", 4096)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first, second, size = "volumes/" + id + "/0000000000000000", "volumes/" + id + "/0000000000100000",
+		"volumes/" + id + "/size"
+	for what, test := range map[string]struct {
+		from, to string // names of members; what becomes empty is left out
+		content  string
+		want     string
+	}{
+		"no size":         {from: size, want: "size is damaged"},
+		"a smaller size":  {from: size, to: size, content: "4096\n", want: "has the size"},
+		"a vast size":     {from: size, to: size, content: "999999999999999999\n", want: "has the size"},
+		"no number":       {from: size, to: size, content: "x", want: "has the size"},
+		"backwards":       {from: second, to: first, want: "has a part of 4096 bytes at 0000000000000000"},
+		"far away":        {from: second, to: "volumes/" + id + "/f000000000000000", want: "has a part"},
+		"another ID":      {from: first, to: "volumes/../../x/0000000000000000", want: "it contains"},
+		"another name":    {from: first, to: "volumes/" + id + "/disk", want: "it contains"},
+		"another volume":  {from: first, to: "volumes/vol-0123456789abcdef1/0000000000000000", want: "0000 is damaged"},
+		"after its size":  {from: snapshotName, to: "volumes/" + id + "/size", content: "0\n", want: "goes on after its size"},
+		"an older format": {from: manifestName, to: manifestName, content: `{"format": 1}`, want: "it contains"},
+	} {
+		archive := edit(t, whole, func(name string, content []byte) (string, []byte) {
+			if name != test.from {
+				return name, content
+			}
+			if test.content != "" {
+				content = []byte(test.content)
+			}
+			return test.to, content
+		})
+		_, err := extract(bytes.NewReader(archive), t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), "not a whole backup") || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", what, err, test.want)
+		}
+	}
+}
+
+func TestLeftoversAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{".backup-1/events/x", ".backup-2/y", "other/z"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := RemoveLeftovers(dir); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 || entries[0].Name() != "other" {
+		t.Errorf("there are %v, %v", entries, err)
 	}
 }

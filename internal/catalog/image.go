@@ -29,7 +29,8 @@ type Recipe struct {
 	// Like names one of the images that nodes use anyway ("amazon-k8s-cni"), which it is made like; then all else is
 	// empty.
 	Like string
-	// Base has, beside users and the certificates of authorities, "iptables".
+	// Base has, beside users and the certificates of authorities, "iptables", or "filesystems": what makes and mounts
+	// file systems of disks.
 	Base []string
 	// Files are the programs in the image, by path: of the component, or "node:loopback" of what runs on nodes.
 	Files map[string]string
@@ -71,8 +72,8 @@ func (i imageEntry) validate(components map[string]componentEntry, private bool)
 		add(`repository: %q has no registry: write it out, "docker.io/library/nginx"`, i.Repository)
 	}
 	for _, base := range i.Base {
-		if base != "iptables" {
-			add(`base: %q is not known; there is "iptables"`, base)
+		if base != "iptables" && base != "filesystems" {
+			add(`base: %q is not known; there are "iptables" and "filesystems"`, base)
 		}
 	}
 	component, known := components[i.Component]

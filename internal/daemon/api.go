@@ -16,6 +16,7 @@ import (
 	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
+	efsservice "github.com/coracle-eks/coracle/internal/aws/efs"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	"github.com/coracle-eks/coracle/internal/aws/elb"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
@@ -40,6 +41,7 @@ type apiLayer struct {
 	mux      *wire.Mux
 	identity *identity.Identity
 	ec2      *ec2service.Service
+	efs      *efsservice.Service
 	access   ecrservice.Access // to the registry of images
 	stacks   *cloudformationservice.Service
 	types    stack.TypeTable // of the resources of stacks
@@ -61,7 +63,9 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public})
+	keys := kmsservice.New(kmsservice.Options{Store: d.store})
+	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public, Keys: keys})
+	f.efs = newEFS(d.store, who, f.ec2, keys)
 	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who,
 		Endpoint: AdvertisedURL(d.settings)})
 	f.access = ecrservice.NewAccess(images)
@@ -70,8 +74,8 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 		return nil, err
 	}
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
-	register(f.mux, d.store, who, issuers, f.ec2, images, d.logs.options(d.store), eksservice.Options{Store: d.store,
-		EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
+	register(f.mux, d.store, who, issuers, f.ec2, f.efs, keys, images, d.logs.options(d.store), eksservice.Options{
+		Store: d.store, EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
 		NodegroupsPerCluster: nodegroups,
 		Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
@@ -111,15 +115,16 @@ func nodegroupQuota() (int, error) {
 
 // register serves every AWS service there is.
 func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers,
-	ec2 *ec2service.Service, ecr *ecrservice.Service, logs logsservice.Options, eks eksservice.Options) {
+	ec2 *ec2service.Service, efs *efsservice.Service, kms *kmsservice.Service, ecr *ecrservice.Service,
+	logs logsservice.Options, eks eksservice.Options) {
 	ec2.Register(mux)
+	efs.Register(mux)
 	ecr.Register(mux)
 	stsservice.New(s, who, issuers, nil).Register(mux)
 	iamservice.New(s, who, nil).Register(mux)
 	logsservice.New(logs).Register(mux)
 	autoscalingservice.New(autoscalingservice.Options{Store: s, EC2: ec2,
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(s, nil)}).Register(mux)
-	kms := kmsservice.New(kmsservice.Options{Store: s})
 	kms.Register(mux)
 	ssmservice.New(ssmservice.Options{Store: s, KMS: kms}).Register(mux)
 	eks.KMS = kms

@@ -26,6 +26,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
 	"github.com/coracle-eks/coracle/internal/controller/logshipper"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
+	"github.com/coracle-eks/coracle/internal/controller/volume"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	"github.com/coracle-eks/coracle/internal/kube/kmsplugin"
 	"github.com/coracle-eks/coracle/internal/kube/podidentity"
@@ -129,6 +130,10 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, instance.New(instance.Options{
 		Store: d.store, EC2: d.api.ec2.InstanceLifecycle(),
 	}).Controllers()...)
+	c.controllers = append(c.controllers, volume.New(volume.Options{
+		Store: d.store, EC2: d.api.ec2.VolumeLifecycle(),
+	}).Controllers()...)
+	c.controllers = append(c.controllers, d.newFileSystems().Controllers()...)
 	c.controllers = append(c.controllers, kmskey.New(kmskey.Options{
 		Store: d.store, KMS: kms.NewLifecycle(kms.Options{Store: d.store}),
 	}).Controllers()...)

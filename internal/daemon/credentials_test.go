@@ -141,7 +141,7 @@ func newWalk(t *testing.T) *walk {
 	w.must(err)
 
 	handler := d.handler()
-	w.api, w.inside = httptest.NewServer(handler), httptest.NewServer(insideVPCs(handler))
+	w.api, w.inside = httptest.NewServer(handler), httptest.NewServer(d.insideVPCs(handler))
 	t.Cleanup(w.api.Close)
 	t.Cleanup(w.inside.Close)
 	keys, err := dir.ReadCredentials()

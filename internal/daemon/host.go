@@ -102,6 +102,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	h := d.host
 	all := h.endpoints.Controllers()
 	if h.real == nil {
+		all = append(all, simulated.NewVolumes(d.store).Controllers()...)
 		return append(all, simulated.New(simulated.Options{
 			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()},
 			Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
@@ -112,6 +113,16 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	}
 	return append(all, d.realControllers()...)
 }
+
+// noContents is the content of volumes where machines are simulated: those have none.
+type noContents struct{}
+
+func (noContents) Hold() error   { return nil }
+func (noContents) IDs() []string { return nil }
+func (noContents) Open(context.Context, string, *os.File) (*os.File, error) {
+	return nil, os.ErrNotExist
+}
+func (noContents) Release() {}
 
 // simulatedDir returns the directory with the sockets of simulated kubelets.
 func (d *daemon) simulatedDir() string { return d.dir.Join("sim") }

@@ -5,21 +5,35 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/metadata"
+	"github.com/coracle-eks/coracle/internal/host/mounttarget"
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
+	"github.com/coracle-eks/coracle/internal/host/volume"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
 // realHost has what stands in for Amazon's hardware where machines are not simulated.
-type realHost struct{ network *network.Network }
+type realHost struct {
+	network *network.Network
+	volumes *volume.Controller
+}
+
+// volumeContents returns the content of volumes and snapshots.
+func (d *daemon) volumeContents() backup.Contents {
+	if d.host.real == nil {
+		return noContents{}
+	}
+	return d.host.real.volumes.Contents()
+}
 
 // choosePublicRange chooses where the public addresses of a daemon are.
 func choosePublicRange(ctx context.Context, dir datadir.Dir) (netip.Prefix, error) {
@@ -76,7 +90,9 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 		Store: d.store, Address: network.APIAddress(public), Namespace: vpcs.Namespace,
 		Routers: vpcs.RouterSource(), Log: d.log,
 	})
-	h.real = &realHost{vpcs}
+	h.real = &realHost{network: vpcs, volumes: volume.New(volume.Options{
+		Store: d.store, Owner: d.dir.Owner(), Dir: d.dir.VolumesDir(), Machines: d.dir.Join("machines"), Log: d.log,
+	})}
 	return nil
 }
 
@@ -102,6 +118,10 @@ func (d *daemon) realControllers() []reconcile.Controller {
 		}.Image,
 		Log: d.log,
 	})
+	mounts := mounttarget.New(mounttarget.Options{
+		Store: d.store, Network: vpcs, Authorizer: d.api.efs, Root: d.dir.FileSystemRoot,
+		Machines: d.dir.Join("machines"), Log: d.log,
+	})
 	described := metadata.New(metadata.Options{
 		Store: d.store, Network: vpcs, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
 		ZoneID: func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
@@ -109,6 +129,8 @@ func (d *daemon) realControllers() []reconcile.Controller {
 	all := vpcs.Controllers()
 	all = append(all, h.apis.Controller())
 	all = append(all, machines.Controllers()...)
+	all = append(all, h.real.volumes.Controllers()...)
+	all = append(all, mounts.Controllers()...)
 	all = append(all, described.Controllers()...)
 	return append(all, h.images.NodeImageController(d.store))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
@@ -27,5 +28,7 @@ func choosePublicRange(context.Context, datadir.Dir) (netip.Prefix, error) {
 func machineProblems(datadir.Dir) []preflight.Problem { return nil }
 
 func (d *daemon) openRealHost(*host, endpoint.Options) error { return errNoMachines }
+
+func (d *daemon) volumeContents() backup.Contents { return noContents{} }
 
 func (d *daemon) realControllers() []reconcile.Controller { return nil }

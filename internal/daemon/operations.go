@@ -9,6 +9,7 @@ import (
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	eksauthservice "github.com/coracle-eks/coracle/internal/aws/eksauth"
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
+	kmsservice "github.com/coracle-eks/coracle/internal/aws/kms"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
@@ -17,8 +18,9 @@ import (
 func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{},
 		Logger: slog.New(slog.DiscardHandler)})
-	register(mux, nil, nil, nil, ec2service.New(ec2service.Options{}), ecrservice.New(ecrservice.Options{}),
-		logsservice.Options{}, eksservice.Options{})
+	ec2, kms := ec2service.New(ec2service.Options{}), kmsservice.New(kmsservice.Options{})
+	register(mux, nil, nil, nil, ec2, newEFS(nil, nil, ec2, kms), kms,
+		ecrservice.New(ecrservice.Options{}), logsservice.Options{}, eksservice.Options{})
 	cloudformationservice.New(cloudformationservice.Options{}).Register(mux)
 	eksauthservice.New(eksauthservice.Options{}).Register(mux)
 	return mux.Operations()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/oidc"
+	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -33,6 +34,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/version"
 )
@@ -93,6 +95,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if err := d.dir.CheckFormat(); err != nil {
 		return err
 	}
+	if err := backup.RemoveLeftovers(string(d.dir)); err != nil {
+		return err
+	}
 	if d.settings, err = config.settings(ctx); err != nil {
 		return err
 	}
@@ -141,7 +146,8 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer d.etcd.Close()
-	if d.store, err = store.Open(ctx, d.etcd.Client, store.Options{Log: log}); err != nil {
+	if d.store, err = store.Open(ctx, d.etcd.Client, store.Options{Log: log,
+		Migrations: record.Migrations}); err != nil {
 		return err
 	}
 	defer d.store.Close()

@@ -2,16 +2,18 @@ package daemon
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
 )
 
 // serveVPCs serves the AWS APIs to what is inside VPCs, until ctx ends. handler is that of the daemon's own endpoint.
 func (d *daemon) serveVPCs(ctx context.Context, apis *endpoint.APIs, handler http.Handler) error {
-	return serveBoth(ctx, apis, insideVPCs(handler), newCertificates(d.authority, apis.Addr().String()), shutdownTime,
+	return serveBoth(ctx, apis, d.insideVPCs(handler), newCertificates(d.authority, apis.Addr().String()), shutdownTime,
 		d.log)
 }
 
@@ -34,13 +36,32 @@ func (d *daemon) outsideVPCs(handler http.Handler) http.Handler {
 	})
 }
 
-// insideVPCs leaves out of the daemon's own endpoint what is for processes of the host.
-func insideVPCs(handler http.Handler) http.Handler {
+// insideVPCs leaves out of the daemon's own endpoint what is for processes of the host, and tells policies where in a
+// VPC requests come from.
+func (d *daemon) insideVPCs(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		source, inVPC, err := endpoint.SourceOf(local)
+		if err != nil {
+			d.log.Debug("the source of a request in a VPC is not known", "from", r.RemoteAddr, "error", err)
+			http.Error(w, "the VPC of this request is not known; try again", http.StatusServiceUnavailable)
+			return
+		}
+		if inVPC {
+			r = r.WithContext(wire.WithVPCSource(r.Context(), vpcSource(source)))
+		}
 		if strings.HasPrefix(r.URL.Path, credentialsPrefix) {
 			http.NotFound(w, r)
 			return
 		}
 		handler.ServeHTTP(w, r)
 	})
+}
+
+// vpcSource returns what policies may ask about the source of a request.
+func vpcSource(s endpoint.Source) wire.VPCSource {
+	if s.PublicIP.IsValid() {
+		return wire.VPCSource{PublicIP: s.PublicIP.String()}
+	}
+	return wire.VPCSource{VPCID: s.VPCID, PrivateIP: s.PrivateIP.String(), EndpointID: s.EndpointID}
 }

@@ -271,8 +271,10 @@ func checkNodes(_ context.Context, h Host) []Finding {
 		all = append(all, warnFinding("make node",
 			"what runs on nodes is not built; the first instance builds it, which takes some minutes and needs Go")...)
 	}
-	if _, err := programs.Path(upstream.MachineProgram); err != nil {
-		all = append(all, warnFinding("make node", "%v", err)...)
+	for _, name := range []string{upstream.MachineProgram, upstream.CSIProgram} {
+		if _, err := programs.Path(name); err != nil {
+			all = append(all, warnFinding("make node", "%v", err)...)
+		}
 	}
 	if _, err := programs.Image(); err != nil {
 		all = append(all, warnFinding("make node", "the node image is not built; the first instance builds it, of Debian "+

@@ -22,6 +22,7 @@ var kernelChecks = []check{
 	{"user", checkUser},
 	{"machines", checkMachines},
 	{"isolation", isolation},
+	{"volumes", checkVolumes},
 	{"firewall", checkFirewall},
 	{"limits", checkLimits},
 	{"memory", checkMemory},
@@ -114,6 +115,19 @@ func isolation(_ context.Context, h Host) []Finding {
 			"machines have no user namespaces: root in a machine can become root of this host (%v)", err)
 	}
 	return okFinding("machines have user namespaces: root in a machine is an unprivileged user of this host")
+}
+
+func checkVolumes(_ context.Context, h Host) (all []Finding) {
+	if simulated(h) != "" || len(h.problems()) > 0 {
+		return okFinding("simulated machines have simulated disks")
+	}
+	for _, p := range preflight.CheckVolumes() {
+		all = append(all, warnFinding(p.Fix, "machines can have no volumes: %s", p.Text)...)
+	}
+	if all == nil {
+		return okFinding("machines can have volumes")
+	}
+	return all
 }
 
 func checkLimits(context.Context, Host) []Finding {

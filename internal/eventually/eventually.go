@@ -59,6 +59,20 @@ func Try(interval time.Duration, look func() error) error {
 	}
 }
 
+// WithLimit tests something that takes longer than a limit that does not apply to it. It calls try with limits, the
+// shortest first, until one returns no error: on a slow machine, what the limit does apply to may exceed a short one.
+func WithLimit(t testing.TB, try func(limit time.Duration) error) {
+	t.Helper()
+	var err error
+	for _, limit := range []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second} {
+		if err = try(limit); err == nil {
+			return
+		}
+		t.Logf("with a limit of %v: %v", limit, err)
+	}
+	t.Error(err)
+}
+
 // Never wraps an error that further checks will not resolve.
 func Never(err error) error { return never{err} }
 

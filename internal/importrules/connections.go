@@ -54,5 +54,8 @@ var Connections = map[string]string{
 		"has no way to this host",
 	"internal/host/endpoint/upstream.go forwardQuery": "the resolvers of this host's resolv.conf",
 	"internal/host/endpoint/upstream.go probe":        "the resolvers of this host's resolv.conf",
-	"internal/host/network/namespace.go Dial":         machineNet,
+	"internal/host/machine/disks/client.go Connect":   "the unix socket of a machine's launcher, in the data directory",
+	"internal/host/machine/nfs/dial.go connect": "from the network namespace of a machine's program, which gets nothing " +
+		"of the answer but an error",
+	"internal/host/network/namespace.go Dial": machineNet,
 }

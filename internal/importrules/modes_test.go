@@ -12,6 +12,7 @@ import (
 
 // elsewhere are the directories whose files are for others, or are not the daemon's.
 var elsewhere = map[string]string{
+	"cmd/csi":        "runs in pods",
 	"cmd/node":       "runs in machines",
 	"internal/guest": "makes and runs in root file systems of machines, whose users are the machine's own",
 	"internal/host/machine": "makes root file systems and cgroups of machines; on the host they are in " +

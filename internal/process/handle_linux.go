@@ -64,8 +64,8 @@ func (h handle) sendSignal(sig syscall.Signal) error {
 		return err
 	}
 	var sent error
-	if err := raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); err != nil {
-		return err
+	if raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) }) != nil {
+		return os.ErrClosed // released; the error itself is of an internal package
 	}
 	return sent
 }

@@ -87,6 +87,10 @@ type InstanceBlockDevice struct {
 	VolumeID            string
 	DeleteOnTermination bool
 	AttachedAt          time.Time
+	// Detaching is the time when its detachment was requested, Force whether by force. The entry goes when the disk was
+	// seen detached.
+	Detaching time.Time `json:",omitzero"`
+	Force     bool      `json:",omitempty"`
 }
 
 // Instances returns the table of wanted instances, by EC2Key.

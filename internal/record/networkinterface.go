@@ -41,6 +41,9 @@ type NetworkInterface struct {
 	AutoPublicIP bool   `json:",omitempty"`
 }
 
+// InterfaceTypeEFS is the type of the network interfaces of mount targets, which the SDK does not name.
+const InterfaceTypeEFS ec2types.NetworkInterfaceType = "efs"
+
 // NetworkInterfaceAttachment describes the attachment of a network interface.
 type NetworkInterfaceAttachment struct {
 	ID                  string // "eni-attach-…"

@@ -21,8 +21,10 @@ type Repository struct {
 	TagMutability ecrtypes.ImageTagMutability
 	Exclusions    []ecrtypes.ImageTagMutabilityExclusionFilter `json:",omitempty"`
 	// Policy is the repository policy, JSON; empty when there is none.
-	Policy string            `json:",omitempty"`
-	Tags   map[string]string `json:",omitempty"`
+	Policy string `json:",omitempty"`
+	// PolicyIDs are the unique IDs of the users and roles that Policy names, by ARN.
+	PolicyIDs map[string]string `json:",omitempty"`
+	Tags      map[string]string `json:",omitempty"`
 }
 
 // RepositoryKey returns the key of a repository.

@@ -10,15 +10,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/network"
 )
 
-// removeMachines removes cgroups, namespaces and links, and returns how many there were.
+// removeMachines removes cgroups, namespaces, links and loop devices, and returns how many there were.
 func removeMachines(owner string) (int, error) {
 	machines, err := machine.Remove(owner)
 	networks, err2 := network.Remove(owner)
-	return len(machines) + len(networks), errors.Join(err, err2)
+	disks, err3 := loopdevice.RemoveAll(owner)
+	return len(machines) + len(networks) + len(disks), errors.Join(err, err2, err3)
 }
 
 // unmount unmounts every mount below dir, the innermost first.

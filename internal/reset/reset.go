@@ -81,13 +81,14 @@ func end(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	return nil
 }
 
-// removeHost removes what only root can have made outside the data directory: cgroups, namespaces, links, names.
+// removeHost removes what only root can have made outside the data directory: cgroups, namespaces, links, devices,
+// names.
 func removeHost(ctx context.Context, owner string, progress func(string)) error {
 	// What cannot be removed does not keep the rest.
 	n, err := removeMachines(owner)
 	named, err2 := hostsfile.Remove(ctx, owner)
 	if n > 0 {
-		progress(fmt.Sprintf("removed %d namespaces, links and cgroups", n))
+		progress(fmt.Sprintf("removed %d namespaces, links, cgroups and loop devices", n))
 	}
 	if named {
 		progress("removed the names of clusters from " + hostsfile.File)

@@ -86,7 +86,7 @@ func (r *Reporter) primaryAddresses(ctx context.Context) (map[string]string, err
 type taken struct {
 	bytes     int64
 	processes int
-	problem   string // why the machine is neither used nor ended
+	problem   string // why the machine is neither used nor ended, or is to be started again
 }
 
 // machineMemory returns what the machines of this daemon take, by instance: everything in them, with what launched it.
@@ -104,6 +104,9 @@ func (r *Reporter) machineMemory() map[string]taken {
 			t.bytes += processMemory(pid)
 		}
 		t.processes += len(pids)
+		if t.problem == "" {
+			t.problem = machineProblem(r.o.Dir.Owner(), id)
+		}
 		all[id] = t
 	}
 	return all

@@ -102,6 +102,12 @@ func (r *Reporter) Status(ctx context.Context) (admin.Status, error) {
 		s.Memory += i.Memory
 	}
 	s.Host = thisHost()
+	if s.Volumes, err = r.volumes(ctx); err != nil {
+		return s, err
+	}
+	if s.FileSystems, err = r.fileSystems(ctx); err != nil {
+		return s, err
+	}
 	s.Stacks, err = r.stacks(ctx)
 	return s, err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,35 +122,6 @@ func (b *builder) removeAbandoned() error {
 		}
 	}
 	return nil
-}
-
-// CompilerFlags are those of everything that is built: what has the same flags is compiled once. The Makefile's are the
-// same.
-var CompilerFlags = []string{
-	"-trimpath",                 // the same sources give the same program, in whichever directory
-	"-gcflags=all=-dwarf=false", // what the linker would drop, see linkerFlags
-}
-
-// goFlags returns the flags and packages of "go list" and "go build".
-func (b *builder) goFlags() []string {
-	flags := []string{
-		"-buildvcs=false", // it is built from the embedded sources, whatever repository surrounds them
-		"-ldflags=" + linkerFlags(b.stamps),
-	}
-	if len(b.tags) > 0 {
-		flags = append(flags, "-tags="+strings.Join(b.tags, ","))
-	}
-	return slices.Concat(CompilerFlags, flags, slices.Compact(slices.Sorted(maps.Values(b.programs))))
-}
-
-func linkerFlags(stamps map[string]string) string {
-	// No symbol table and no debugging information: nothing reads them at run time, stack traces
-	// come from elsewhere.
-	flags := []string{"-s", "-w"}
-	for _, variable := range slices.Sorted(maps.Keys(stamps)) {
-		flags = append(flags, "-X", variable+"="+stamps[variable])
-	}
-	return strings.Join(flags, " ")
 }
 
 // countStale downloads the required modules and counts the packages that the build cache lacks, which are those that

@@ -41,6 +41,16 @@ func (b *Bundles) Ensure(ctx context.Context, minor string, report func(Progress
 	return b.cache.ensureBuilt(ctx, m.artifact(), report)
 }
 
+// Prefetch downloads the modules that the bundle of a minor version is built from, and builds nothing: Ensure finds
+// them in Go's module cache afterwards.
+func (b *Bundles) Prefetch(ctx context.Context, minor string) error {
+	m, err := kubernetesModule(minor)
+	if err != nil {
+		return err
+	}
+	return m.prefetch(ctx)
+}
+
 // kubernetesModule returns the module of a supported minor version.
 func kubernetesModule(minor string) (module, error) {
 	v, ok := kubernetes.Lookup(minor)

@@ -49,6 +49,59 @@ func (m module) artifact() artifact {
 	}
 }
 
+// CompilerFlags are those of everything that is built: what has the same flags is compiled once. The Makefile's are the
+// same.
+var CompilerFlags = []string{
+	"-trimpath",                 // the same sources give the same program, in whichever directory
+	"-gcflags=all=-dwarf=false", // what the linker would drop, see linkerFlags
+}
+
+// goFlags returns the flags and packages of "go list" and "go build".
+func (m module) goFlags() []string {
+	flags := []string{
+		"-buildvcs=false", // it is built from the embedded sources, whatever repository surrounds them
+		"-ldflags=" + linkerFlags(m.stamps),
+	}
+	if len(m.tags) > 0 {
+		flags = append(flags, "-tags="+strings.Join(m.tags, ","))
+	}
+	return slices.Concat(CompilerFlags, flags, slices.Compact(slices.Sorted(maps.Values(m.programs))))
+}
+
+func linkerFlags(stamps map[string]string) string {
+	// No symbol table and no debugging information: nothing reads them at run time, stack traces
+	// come from elsewhere.
+	flags := []string{"-s", "-w"}
+	for _, variable := range slices.Sorted(maps.Keys(stamps)) {
+		flags = append(flags, "-X", variable+"="+stamps[variable])
+	}
+	return strings.Join(flags, " ")
+}
+
+// prefetch downloads the required modules into the module cache.
+func (m module) prefetch(ctx context.Context) error {
+	golang, err := findGoCommand()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "coracle-prefetch-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := m.writeSources(ctx, work, golang); err != nil {
+		return err
+	}
+	args := slices.Concat([]string{"list", "-deps"}, m.goFlags())
+	output, err := runCommand(goCommand(ctx, work, golang, args...), nil, func(line string) bool {
+		return strings.HasPrefix(line, "go: downloading ")
+	})
+	if err != nil {
+		return fmt.Errorf("download the modules of the %s: %w: %s", m.title, err, strings.Join(output, "; "))
+	}
+	return nil
+}
+
 // writeSources writes the sources of the module into the directory that it is built in.
 func (m module) writeSources(ctx context.Context, work, golang string) error {
 	if m.from != nil {

@@ -19,11 +19,14 @@ import (
 // MachineProgram is the program of a machine itself: it launches the machine, and is its init.
 const MachineProgram = "coracle-node"
 
+// CSIProgram is what images of CSI drivers run.
+const CSIProgram = "coracle-csi"
+
 // NodePrograms finds and builds the programs that run on nodes. Its methods may be called concurrently.
 //
 // Most are upstream's, with two small ones of our own: containerd, the parts of the VPC CNI, CoreDNS, pause, ..., from
-// the module that package node pins. coracle-node (cmd/node) is built with coracle and put beside them. What is
-// written in C, and runc, is in the node image (package nodeimage), in the directory image.
+// the module that package node pins. coracle-node (cmd/node) and coracle-csi (cmd/csi) are built with coracle and put
+// beside them. What is written in C, and runc, is in the node image (package nodeimage), in the directory image.
 type NodePrograms struct{ cache *cache }
 
 // OpenNodePrograms returns the programs in the directory of the options or EnvNode, or in those called node beside the
@@ -49,8 +52,8 @@ func nodeModule() module {
 // Path returns the file of a program or of its data ("containerd", "coracle-node", "10-aws.conflist", ...).
 // The error is ErrNotBuilt until Ensure has built it.
 func (p *NodePrograms) Path(name string) (string, error) {
-	if name == MachineProgram {
-		return p.findMachineProgram()
+	if name == MachineProgram || name == CSIProgram {
+		return p.findOurs(name)
 	}
 	m := nodeModule()
 	if m.programs[name] == "" && m.data[name] == "" {
@@ -72,8 +75,10 @@ func (p *NodePrograms) Image() (dir string, err error) {
 
 // Ensure builds what is missing. It passes the steps of a build to report, which may be nil, one at a time.
 func (p *NodePrograms) Ensure(ctx context.Context, report func(Progress)) error {
-	if _, err := p.findMachineProgram(); err != nil {
-		return err
+	for _, name := range []string{MachineProgram, CSIProgram} {
+		if _, err := p.findOurs(name); err != nil {
+			return err
+		}
 	}
 	return p.EnsureUpstream(ctx, report)
 }
@@ -86,6 +91,10 @@ func (p *NodePrograms) EnsureUpstream(ctx context.Context, report func(Progress)
 	_, err := p.cache.ensureBuilt(ctx, nodeModule().artifact(), report)
 	return err
 }
+
+// Prefetch downloads the modules that the upstream programs are built from, and builds nothing: EnsureUpstream finds
+// them in Go's module cache afterwards.
+func (p *NodePrograms) Prefetch(ctx context.Context) error { return nodeModule().prefetch(ctx) }
 
 // EnsureImage builds the node image if it is missing: it downloads 48 MB of Debian packages.
 func (p *NodePrograms) EnsureImage(ctx context.Context, report func(Progress)) error {
@@ -149,19 +158,20 @@ func (p *NodePrograms) Dir() string {
 	return paths[len(paths)-1]
 }
 
-func (p *NodePrograms) findMachineProgram() (string, error) {
+// findOurs finds a program that is built with coracle.
+func (p *NodePrograms) findOurs(name string) (string, error) {
 	var searched []string
 	for _, dir := range p.cache.searchPaths() {
-		path := filepath.Join(dir, MachineProgram)
+		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return path, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("look for %s: %w", MachineProgram, err)
+			return "", fmt.Errorf("look for %s: %w", name, err)
 		}
 		searched = append(searched, path)
 	}
 	return "", fmt.Errorf("%s: %w: it is built together with coracle (make build) and installed as %s",
-		MachineProgram, ErrNotBuilt, strings.Join(searched, " or "))
+		name, ErrNotBuilt, strings.Join(searched, " or "))
 }

@@ -59,17 +59,17 @@ func (p Progress) String() string {
 	return text
 }
 
-// Milestones passes on the reports that are worth a line in a log: every new step, every fifty modules and every tenth
-// of the compilation.
+// Milestones passes on the reports that are worth a line in a log: for each build every new step, every fifty modules
+// and every tenth of the compilation. Builds may run at the same time.
 func Milestones(report func(Progress)) func(Progress) {
 	var mu sync.Mutex
-	var last Progress
+	last := make(map[string]Progress) // by title
 	return func(p Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		before := last
-		last = p
-		if p.Title != before.Title || p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
+		before := last[p.Title]
+		last[p.Title] = p
+		if p.Step != before.Step || p.Percent()/10 != before.Percent()/10 ||
 			p.Step == Downloading && p.Done/50 != before.Done/50 {
 			report(p)
 		}

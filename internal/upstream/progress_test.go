@@ -39,6 +39,24 @@ func TestPrinterInAPipeIsALinePerPiece(t *testing.T) {
 	}
 }
 
+func TestPrinterOfConcurrentBuildsIsALinePerPieceOfEach(t *testing.T) {
+	t.Parallel()
+	var one, both strings.Builder
+	show := Printer(&one, false)
+	for _, p := range build135() {
+		show(p)
+	}
+	show = Printer(&both, false)
+	for _, p := range build135() {
+		show(p)
+		p.Title = "programs of nodes"
+		show(p)
+	}
+	if got, want := strings.Count(both.String(), "\n"), 2*strings.Count(one.String(), "\n"); got != want {
+		t.Errorf("%d lines for two builds, want %d", got, want)
+	}
+}
+
 func TestPrinterInATerminalIsABar(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

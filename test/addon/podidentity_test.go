@@ -83,6 +83,19 @@ func (c *cluster) podIdentity() {
 	for pod, want := range map[string]string{"web": "assumed-role/web/eks-ironman-20-web-", "db": "assumed-role/db/"} {
 		c.contains("the SDK for Go in "+pod, in(pod, "whoami"), want)
 	}
+	// The address of a call is the public one of its node, which the VPC gives; not the one that the VPC's owner chose.
+	public := strings.Fields(c.aws("ec2", "describe-instances", "--query",
+		"Reservations[].Instances[].PublicIpAddress", "--output", "text"))
+	c.aws("iam", "put-role-policy", "--role-name", "web", "--policy-name", "addresses", "--policy-document",
+		fmt.Sprintf(`{"Version":"2012-10-17","Statement":[
+		{"Effect":"Allow","Action":"ec2:DescribeRegions","Resource":"*","Condition":{"IpAddress":{"aws:SourceIp":["%s"]}}},
+		{"Effect":"Allow","Action":"ec2:DescribeVpcs","Resource":"*","Condition":{"IpAddress":{"aws:SourceIp":"172.16.0.0/12"}}}
+		]}`, strings.Join(public, `","`)))
+	c.contains("by the public address of the node", in("web", "aws", "ec2", "describe-regions"), "us-east-1")
+	if out, errs, err := c.Try(c.Config, "kubectl", "exec", "web", "--", "aws", "ec2", "describe-vpcs"); err == nil ||
+		!strings.Contains(errs, "no identity-based policy allows the ec2:DescribeVpcs action") {
+		c.t.Errorf("by an address of the VPC: %v %s%s", err, out, errs)
+	}
 	c.contains("by a tag of the session", in("web", "aws", "eks", "describe-cluster", "--name", c.Cluster), `"ACTIVE"`)
 	if out, errs, err := c.Try(c.Config, "kubectl", "exec", "web", "--", "aws", "iam", "list-roles"); err == nil ||
 		!strings.Contains(errs, "no identity-based policy allows the iam:ListRoles action") {

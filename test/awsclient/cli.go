@@ -21,6 +21,7 @@ type CLI struct {
 	t    testing.TB
 	args []string
 	env  []string
+	warm *Warm
 }
 
 // NewCLI returns a command line that calls the server at url; args come first in each command: the name of the service.
@@ -31,7 +32,7 @@ func NewCLI(t testing.TB, url, region string, args ...string) *CLI {
 	if err != nil {
 		t.Fatal("the aws command line is not installed: make setup installs it")
 	}
-	c := &CLI{Home: t.TempDir(), Program: program, t: t}
+	c := &CLI{Home: t.TempDir(), Program: program, t: t, warm: NewWarm(t, program)}
 	// Version 2 as old as Debian's doesn't know AWS_ENDPOINT_URL.
 	c.args = append([]string{"--endpoint-url", url}, args...)
 	c.env = []string{
@@ -48,9 +49,18 @@ func NewCLI(t testing.TB, url, region string, args ...string) *CLI {
 	return c
 }
 
+// SignAs has the command line sign with another access key.
+func (c *CLI) SignAs(id, secret string) {
+	c.env = append(c.env, "AWS_ACCESS_KEY_ID="+id, "AWS_SECRET_ACCESS_KEY="+secret)
+}
+
 // Try runs a command, and gives back what it printed.
 func (c *CLI) Try(args ...string) (string, error) {
-	cmd := exec.CommandContext(c.t.Context(), c.Program, append(c.args[:len(c.args):len(c.args)], args...)...)
+	program := c.Program
+	if program == c.warm.aws {
+		program = c.warm.Program(c.env)
+	}
+	cmd := exec.CommandContext(c.t.Context(), program, append(c.args[:len(c.args):len(c.args)], args...)...)
 	cmd.Env = c.env
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
@@ -132,13 +134,14 @@ func buildImage(t *testing.T, dist string) string {
 // network of its own.
 type host struct {
 	t          *testing.T
-	pid        int    // of its first process
-	dist       string // a directory, which is seen as /dist
-	namespace  string // of the network of the container
-	address    string // of the container
-	published  string // an address of this machine that leads to port 4566 of the container
-	cgroup     string // of the container
-	home       string // of the container's user
+	pid        int                   // of its first process
+	dist       string                // a directory, which is seen as /dist
+	namespace  string                // of the network of the container
+	address    netip.Addr            // of the container
+	published  string                // an address of this machine that leads to port 4566 of the container
+	cgroup     string                // of the container
+	home       string                // of the container's user
+	refused    atomic.Pointer[error] // why the container has not taken a connection to the published port
 	containers int
 }
 
@@ -170,7 +173,7 @@ func newHost(t *testing.T) *host {
 	_, _ = rand.Read(id) // never fails
 	name := hex.EncodeToString(id)
 	h := &host{t: t, dist: t.TempDir(), namespace: "ct-" + name, cgroup: "coracle-test-" + name, home: t.TempDir()}
-	h.connect(name)
+	h.connect(name, netip.AddrFrom4([4]byte{169, 254, 64 + id[0]%64, id[1] &^ 3}))
 	t.Cleanup(h.removeCgroups)
 	if err := os.WriteFile(filepath.Join(root, "script.sh"), []byte(containerd), 0o600); err != nil {
 		t.Fatal(err)
@@ -226,19 +229,24 @@ func combined(cmd *exec.Cmd) error {
 	return nil
 }
 
-// connect makes the network of the container, and a port that leads there, as docker does with "--publish".
-func (h *host) connect(name string) {
+// connect makes the network of the container, and a port that leads there, as docker does with "--publish". The four
+// addresses from network on belong to this run alone: the link of one that was killed may still be there.
+func (h *host) connect(name string, network netip.Addr) {
 	h.t.Helper()
-	h.address = "169.254.77.2"
+	gateway := network.Next()
+	h.address = gateway.Next()
 	inside, outside := "ci"+name, "co"+name
-	h.t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", h.namespace).Run() })
+	h.t.Cleanup(func() {
+		_ = exec.Command("ip", "link", "delete", outside).Run()
+		_ = exec.Command("ip", "netns", "delete", h.namespace).Run()
+	})
 	for _, args := range [][]string{
 		{"netns", "add", h.namespace},
 		{"link", "add", outside, "type", "veth", "peer", "name", inside, "netns", h.namespace},
-		{"-n", h.namespace, "addr", "add", h.address + "/30", "dev", inside},
+		{"-n", h.namespace, "addr", "add", h.address.String() + "/30", "dev", inside},
 		{"-n", h.namespace, "link", "set", "lo", "up"},
 		{"-n", h.namespace, "link", "set", inside, "up"},
-		{"addr", "add", "169.254.77.1/30", "dev", outside},
+		{"addr", "add", gateway.String() + "/30", "dev", outside},
 		{"link", "set", outside, "up"},
 	} {
 		if err := combined(exec.Command("ip", args...)); err != nil {
@@ -249,7 +257,12 @@ func (h *host) connect(name string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { l.Close() })
+	h.t.Cleanup(func() {
+		l.Close()
+		if err := h.refused.Load(); err != nil && h.t.Failed() {
+			h.t.Logf("the published port: %v", *err)
+		}
+	})
 	h.published = l.Addr().String()
 	go func() {
 		for {
@@ -265,8 +278,9 @@ func (h *host) connect(name string) {
 // forward copies between a client and the container until both have ended.
 func (h *host) forward(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", net.JoinHostPort(h.address, "4566"))
+	server, err := net.Dial("tcp", net.JoinHostPort(h.address.String(), "4566"))
 	if err != nil {
+		h.refused.Store(&err)
 		return
 	}
 	defer server.Close()

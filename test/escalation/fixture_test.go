@@ -25,9 +25,11 @@ import (
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
+	efsservice "github.com/coracle-eks/coracle/internal/aws/efs"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	kmsservice "github.com/coracle-eks/coracle/internal/aws/kms"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -95,8 +97,12 @@ func (w *fixture) register(mux *wire.Mux) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	linked, machines := iamservice.NewServiceLinkedRoles(w.Store, nil), ec2service.New(ec2service.Options{Store: w.Store})
+	linked := iamservice.NewServiceLinkedRoles(w.Store, nil)
+	machines := ec2service.New(ec2service.Options{Store: w.Store,
+		Keys: kmsservice.New(kmsservice.Options{Store: w.Store})})
 	machines.Register(mux)
+	efsservice.New(efsservice.Options{Store: w.Store, Identity: w.Identity,
+		EC2: machines.NetworkInterfaces.Records}).Register(mux)
 	autoscalingservice.New(autoscalingservice.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(
 		mux)
 	ssmservice.New(ssmservice.Options{Store: w.Store}).Register(mux)

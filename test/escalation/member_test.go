@@ -127,6 +127,7 @@ var notAuthorized = map[string]string{
 	"ec2:*.AvailabilityZoneAddresses/*":           "is not supported",
 	"ec2:*.SecondaryAllocationIds":                "is not supported",
 	"ec2:*.SubnetConfigurations/*":                "is not supported",
+	"ec2:CreateSnapshots.*/ExcludeDataVolumeIds":  "is left alone",
 	"ec2:CreatePlacementGroup.*GroupId":           "is not supported",
 	"ec2:CreateVpcEndpoint.[RS]*":                 "is a service of AWS, or not supported",
 	"ec2:ModifyNetworkInterfaceAttribute.A*": "belongs to the interface, which is authorized, or is not " +
@@ -143,6 +144,11 @@ var notAuthorized = map[string]string{
 	"ecr:*.UploadId":                        "belongs to the repository, which is authorized",
 	"ecr:CreatePullThroughCacheRule.*Arn":   "is not supported",
 	"ecr:GetAuthorizationToken.RegistryIds": "the token lets in whom it was given to, whatever registry is named",
+
+	"elasticfilesystem:*.AvailabilityZoneName":                            "is not a resource",
+	"elasticfilesystem:CreateAccessPoint.RootDirectory/Path":              "is content",
+	"elasticfilesystem:CreateFileSystem.KmsKeyId":                         "asks for the key in the operation",
+	"elasticfilesystem:CreateReplicationConfiguration.Destinations/[FK]*": "is not supported",
 
 	"eks:*.UpdateId":                                           "belongs to what was updated, which is authorized",
 	"eks:*.CapabilityName":                                     "there are no capabilities",
@@ -184,6 +190,8 @@ var notAuthorized = map[string]string{
 	"ssm:PutParameter.KeyId":                "is not supported",
 	"sts:GetAccessKeyInfo.AccessKeyId":      "the account is part of the key",
 	"sts:GetFederationToken.PolicyArns/Arn": "limits the session",
+
+	"elasticfilesystem:CreateReplicationConfiguration.*/AvailabilityZoneName": "is not a resource",
 }
 
 const (
@@ -356,6 +364,26 @@ func (r *recorder) targets(t *testing.T, mux *wire.Mux, op wire.Operation, m mem
 	return string(text), err
 }
 
+// mountTarget records a mount target, and sets the identifiers of requests to EFS.
+func (w *fixture) mountTarget(v map[string]string, n int) {
+	w.t.Helper()
+	m := record.MountTarget{
+		Account: account, Region: region, ID: fmt.Sprintf("fsmt-%017d", n), FileSystemID: fmt.Sprintf("fs-%017d", n),
+		NetworkInterfaceID: fmt.Sprintf("eni-%017d", n),
+	}
+	_, err := record.MountTargets(w.Store).Create(w.t.Context(), m.Key(), m)
+	w.do(nil, err)
+	v["FileSystemId"], v["SourceFileSystemId"], v["MountTargetId"] = m.FileSystemID, m.FileSystemID, m.ID
+	v["AccessPointId"] = fmt.Sprintf("fsap-%017d", n)
+	for _, op := range []string{"TagResource", "UntagResource", "ListTagsForResource"} {
+		v[op+".ResourceId"] = m.FileSystemID
+	}
+	v["CreateMountTarget.SubnetId"] = fmt.Sprintf("subnet-%017d", n)
+	for _, op := range []string{"CreateMountTarget", "ModifyMountTargetSecurityGroups"} {
+		v[op+".SecurityGroups"] = fmt.Sprintf("sg-%017d", n)
+	}
+}
+
 // pair makes two of everything that requests name by something else than an identifier of its own: values[0] and
 // values[1] are by member, or by operation and member.
 func (w *fixture) pair() [2]map[string]string {
@@ -368,6 +396,7 @@ func (w *fixture) pair() [2]map[string]string {
 		v := map[string]string{}
 		values[i] = v
 
+		w.mountTarget(v, i+1)
 		w.do(root.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &n}))
 		w.do(
 			root.CreatePlacementGroup(

@@ -25,7 +25,7 @@ type path struct {
 }
 
 // all are the paths.
-var all = slices.Concat(iamPaths, sessionPaths, ec2Paths, fleetPaths, groupPaths, eksPaths, otherPaths)
+var all = slices.Concat(iamPaths, sessionPaths, ec2Paths, volumePaths, fleetPaths, groupPaths, eksPaths, otherPaths)
 
 // TestPaths tries each path without the permission that should stop it, which must be refused and change nothing, and
 // then with it, which must succeed: so that it is exactly that permission which stops it.

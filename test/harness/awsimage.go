@@ -19,9 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/coracle-eks/coracle/internal/filelock"
 	"github.com/coracle-eks/coracle/internal/nodeimage"
-	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/node"
 )
 
@@ -36,19 +34,16 @@ var awsPackages = []string{"awscli", "python3-boto3", "ca-certificates", "coreut
 // tests, as no image can be pulled. It needs apt and root.
 func AWSCLIArchive(t testing.TB) string {
 	t.Helper()
-	archive := filepath.Join(testenv.Root(), "bin", "test", "aws-cli-"+strings.Join(boto3APIs, "-")+".tar")
+	return madeOnce(t, "aws-cli-"+strings.Join(boto3APIs, "-")+".tar", func(file string) { writeAWSCLI(t, file) })
+}
+
+func writeAWSCLI(t testing.TB, file string) {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	must(os.MkdirAll(filepath.Dir(archive), 0o755))
-	unlock, err := filelock.Lock(t.Context(), archive+".lock", func() {})
-	must(err)
-	defer unlock()
-	if _, err := os.Stat(archive); err == nil {
-		return archive
 	}
 	packages := downloadPackages(t, awsPackages...)
 	layer := filepath.Join(t.TempDir(), "layer.tar")
@@ -66,9 +61,7 @@ func AWSCLIArchive(t testing.TB) string {
 	must(err)
 	tag, err := name.NewTag(AWSCLI)
 	must(err)
-	must(tarball.WriteToFile(archive+".new", tag, image))
-	must(os.Rename(archive+".new", archive))
-	return archive
+	must(tarball.WriteToFile(file, tag, image))
 }
 
 // downloadPackages returns the files of packages of Debian and of all that they depend on. It leaves apt of this

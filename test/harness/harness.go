@@ -51,10 +51,17 @@ var (
 	release = sync.OnceValues(func() (string, error) { return makeDaemon("daemon", "coracle") })
 )
 
+// envBuilt is set by "make test" to the directory in which it has built all that tests run. Without it, as in a test
+// that is run by hand, each package has make see what is out of date.
+const envBuilt = "CORACLE_TEST_BUILT"
+
 // makeDaemon builds a target of the Makefile, which makes the named program below bin.
 func makeDaemon(target, name string) (string, error) {
-	// The test binaries of several packages run at once and one of them builds.
 	bin := filepath.Join(testenv.Root(), "bin")
+	if os.Getenv(envBuilt) == testenv.Root() {
+		return filepath.Join(bin, name), nil
+	}
+	// The test binaries of several packages run at once and one of them builds.
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}
@@ -103,7 +110,8 @@ type Daemon struct {
 	within []string // the command that runs the daemon with its arguments, on a host that lacks something
 	home   string
 	log    *os.File
-	logins sync.Map // *login by kubeconfig
+	logins sync.Map        // *login by kubeconfig
+	warm   *awsclient.Warm // nil without the aws command line
 
 	mu     sync.Mutex
 	serve  *exec.Cmd
@@ -150,6 +158,9 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 		log:    log,
 	}
 	d.Endpoint = "http://" + d.listen
+	if aws, err := exec.LookPath("aws"); err == nil {
+		d.warm = awsclient.NewWarm(t, aws)
+	}
 	t.Cleanup(func() {
 		d.Kill()
 		log.Close()
@@ -314,6 +325,9 @@ func (d *Daemon) Processes() []string {
 		}
 		cmdline, _ := os.ReadFile(p + "/cmdline")
 		environ, _ := os.ReadFile(p + "/environ")
+		if d.warm != nil && d.warm.Serves(cmdline) {
+			continue
+		}
 		if bytes.Contains(cmdline, []byte(d.Dir)) || bytes.Contains(environ, []byte(d.Dir)) {
 			found = append(found, filepath.Base(p)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
@@ -362,6 +376,12 @@ func (d *Daemon) Command(ctx context.Context, kubeconfig, name string, args ...s
 		"PYENV_VERSION="+os.Getenv("PYENV_VERSION"),
 		"AWS_PAGER=", "AWS_MAX_ATTEMPTS=1", "AWS_EC2_METADATA_DISABLED=true",
 		"KUBECONFIG="+kubeconfig)
+	if d.warm != nil { // also for kubectl and others, which find aws in PATH
+		cmd.Env = append(cmd.Env, "PATH="+d.warm.Dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if name == "aws" {
+			cmd.Path = d.warm.Program(cmd.Env)
+		}
+	}
 	return cmd
 }
 

@@ -3,7 +3,11 @@ package harness
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/coracle-eks/coracle/internal/filelock"
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
@@ -26,24 +31,62 @@ const Agnhost = "registry.k8s.io/e2e-test-images/agnhost:2.53"
 const Pause = "registry.k8s.io/pause:3.10"
 
 // AgnhostArchive returns the file of a docker archive of [Agnhost]. The tests cannot pull images, so it is assembled
-// here.
+// here, once for all tests.
 func AgnhostArchive(t testing.TB) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
 		t.Fatalf("the tests' pods need a static busybox (scripts/setup installs it): %v", err)
 	}
-	fetch := buildProgram(t, "fetch")
-	return archive(t, Agnhost, []string{"/agnhost"}, map[string]string{
-		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost"), "bin/busybox": busybox, "bin/fetch": fetch,
-	}, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo", "hostname", "nc", "env", "touch", "kill", "id")
+	programs := map[string]string{
+		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost"), "bin/busybox": busybox,
+		"bin/fetch": buildProgram(t, "fetch"),
+	}
+	sum := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(programs)) {
+		content, err := os.Open(programs[path])
+		if err == nil {
+			_, err = io.Copy(sum, content)
+			err = errors.Join(err, content.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return madeOnce(t, fmt.Sprintf("agnhost-%x.tar", sum.Sum(nil)[:8]), func(file string) {
+		archive(t, file, Agnhost, []string{"/agnhost"}, programs, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo",
+			"hostname", "nc", "env", "touch", "kill", "id")
+	})
+}
+
+// madeOnce returns the path of a file of bin/test, which is made when no test has made it before. make writes another
+// file.
+func madeOnce(t testing.TB, name string, make func(file string)) string {
+	t.Helper()
+	file := filepath.Join(testenv.Root(), "bin", "test", name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := filelock.Lock(t.Context(), file+".lock", func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if _, err := os.Stat(file); err == nil {
+		return file
+	}
+	make(file + ".new")
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // buildProgram builds a program of the tests' pods, and returns its file.
 func buildProgram(t testing.TB, name string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, "./test/"+name)
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file, "./test/"+name)
 	build.Dir, build.Env = testenv.Root(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s of the tests' pods: %v\n%s", name, err, out)
@@ -54,12 +97,14 @@ func buildProgram(t testing.TB, name string) string {
 // PauseArchive returns the file of a docker archive of [Pause], or of the same under another name.
 func PauseArchive(t testing.TB, name ...string) string {
 	t.Helper()
-	return archive(t, append(name, Pause)[0], []string{"/pause"},
+	file := filepath.Join(t.TempDir(), "pause.tar")
+	archive(t, file, append(name, Pause)[0], []string{"/pause"},
 		map[string]string{"pause": filepath.Join(testenv.Root(), "bin", "node", "pause")})
+	return file
 }
 
-// archive makes an image of one layer: programs by their path in it, and links of busybox.
-func archive(t testing.TB, reference string, entrypoint []string, programs map[string]string, links ...string) string {
+// archive writes a docker archive of an image of one layer: programs by their path in it, and links of busybox.
+func archive(t testing.TB, file, reference string, entrypoint []string, programs map[string]string, links ...string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -96,9 +141,7 @@ func archive(t testing.TB, reference string, entrypoint []string, programs map[s
 	must(err)
 	tag, err := name.NewTag(reference)
 	must(err)
-	path := filepath.Join(t.TempDir(), filepath.Base(tag.RepositoryStr())+".tar")
-	must(tarball.WriteToFile(path, tag, image))
-	return path
+	must(tarball.WriteToFile(file, tag, image))
 }
 
 func rootFS(t testing.TB, image v1.Image) v1.RootFS {

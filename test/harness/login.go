@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 )
@@ -44,6 +45,15 @@ func (d *Daemon) KeepToken(kubeconfig string) {
 		d.t.Fatal(err)
 	}
 	d.logins.Store(kubeconfig, l)
+}
+
+// REST returns what a client in this process needs to call the API server of a kubeconfig of [Daemon.KeepToken], as its
+// user. It is for tests that ask often: kubectl takes a process for each request.
+func (d *Daemon) REST(ctx context.Context, kubeconfig string) (*rest.Config, error) {
+	if err := d.refresh(ctx, kubeconfig); err != nil {
+		return nil, err
+	}
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
 }
 
 // refresh makes a new token for a kubeconfig of KeepToken. Tokens count for 14 minutes, and clients read the file every

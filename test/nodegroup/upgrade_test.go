@@ -28,12 +28,21 @@ func (c *cluster) watch(nodegroup string) (done func() (ready, nodes int)) {
 				return
 			case <-tick.C:
 			}
-			out, _, err := c.Try(c.Config, "kubectl", "get", "nodes", "-l", "eks.amazonaws.com/nodegroup="+nodegroup,
-				"-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{'\n'}{end}`)
+			all, err := c.TryNodes()
 			if err != nil {
 				continue // the endpoint may be on its way up
 			}
-			ready, nodes = min(ready, strings.Count(out, "True")), max(nodes, strings.Count(out, "\n"))
+			isReady, members := 0, 0
+			for _, n := range all {
+				if n.Metadata.Labels["eks.amazonaws.com/nodegroup"] != nodegroup {
+					continue
+				}
+				members++
+				if n.Condition("Ready") == "True" {
+					isReady++
+				}
+			}
+			ready, nodes = min(ready, isReady), max(nodes, members)
 		}
 	})
 	return func() (int, int) {

@@ -191,7 +191,8 @@ func (s *cluster) secretsOfStore() (all []secret) {
 		s.t.Fatal(err)
 	}
 	defer connection.Close()
-	st, err := store.Open(s.t.Context(), connection.Client, store.Options{Log: slog.New(slog.DiscardHandler)})
+	st, err := store.Open(s.t.Context(), connection.Client, store.Options{Log: slog.New(slog.DiscardHandler),
+		Migrations: record.Migrations})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -251,7 +251,7 @@ func launchRefusals(f *instanceFixture) []refused {
 		{"volume without a size", disk("/dev/xvdb", types.EbsBlockDevice{Encrypted: aws.Bool(true)}),
 			"MissingParameter", "volumeSize"},
 		{"volume too large", disk("/dev/xvdb", types.EbsBlockDevice{VolumeSize: aws.Int32(70000), VolumeType: "gp3"}),
-			"InvalidParameterValue", "Volume of 70000GiB is invalid for volume type gp3"},
+			"InvalidParameterValue", "Volume of 70000GiB is too large for volume type gp3"},
 		{"volume type unknown", disk("/dev/xvdb", types.EbsBlockDevice{VolumeSize: aws.Int32(8), VolumeType: "gp9"}),
 			"UnknownVolumeType", "Unsupported volume type 'gp9' for volume creation."},
 		{"volume without iops", disk("/dev/xvdb", types.EbsBlockDevice{VolumeSize: aws.Int32(8), VolumeType: "io1"}),

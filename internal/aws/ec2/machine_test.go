@@ -92,7 +92,13 @@ func waitForState(w *ec2test.Fixture, id string, state types.InstanceStateName) 
 // image returns the ID of an EKS image of Amazon Linux 2023.
 func image(t testing.TB, architecture string) string {
 	t.Helper()
-	all := ami.All(ec2test.Region)
+	return imageOf(ec2test.Region, t, architecture)
+}
+
+// imageOf returns the same of another region.
+func imageOf(region string, t testing.TB, architecture string) string {
+	t.Helper()
+	all := ami.All(region)
 	i := slices.IndexFunc(all, func(i ami.Image) bool {
 		return i.Family == ami.AL2023 && i.Architecture == architecture && i.KubernetesVersion != "" &&
 			strings.Contains(i.Name, "standard")

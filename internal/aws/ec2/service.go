@@ -11,8 +11,9 @@
 //   - [offering]: instance types, and which of them meet requirements
 //   - [placementgroup]: placement groups
 //   - [securitygroup]: security groups and their rules
+//   - [snapshot]: snapshots of volumes, their copies, whom they are shared with
 //   - [tagging]: tags, of all resources
-//   - [volume]: volumes
+//   - [volume]: volumes, their attachments and modifications, settings of EBS
 //   - [vpc]: VPCs, subnets, route tables, gateways, network ACLs, DHCP options, endpoints, prefix lists
 //
 // What they share is below them, in [resource]: the records in the store, changes of them, and what requests are
@@ -44,6 +45,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/placementgroup"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/securitygroup"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/snapshot"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/tagging"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/volume"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/vpc"
@@ -57,6 +59,8 @@ type Options struct {
 	// PublicRange is the range from which public addresses are allocated, all but its first 256; half of the range for
 	// benchmarks (RFC 2544), which nobody routes, when it is zero.
 	PublicRange netip.Prefix
+	// Keys uses KMS keys for encrypted volumes and snapshots; without it nothing can be encrypted.
+	Keys resource.Keys
 	// Now is the time; time.Now when nil.
 	Now func() time.Time
 }
@@ -73,6 +77,7 @@ type Service struct {
 	Offerings         *offering.Service
 	PlacementGroups   *placementgroup.Service
 	SecurityGroups    *securitygroup.Service
+	Snapshots         *snapshot.Service
 	Tags              *tagging.Service
 	Volumes           *volume.Service
 	VPCs              *vpc.Service
@@ -87,6 +92,7 @@ func New(o Options) *Service {
 		o.Now = time.Now
 	}
 	records := resource.NewRecords(o.Store, o.PublicRange, o.Now)
+	records.Keys = o.Keys
 	vpcs, instances := vpc.New(records), instance.New(records)
 	records.EnsureDefaults = vpcs.CreateDefaults
 	return &Service{
@@ -100,6 +106,7 @@ func New(o Options) *Service {
 		Offerings:         offering.New(records),
 		PlacementGroups:   placementgroup.New(records),
 		SecurityGroups:    securitygroup.New(records),
+		Snapshots:         snapshot.New(records),
 		Tags:              tagging.New(records),
 		Volumes:           volume.New(records),
 		VPCs:              vpcs,
@@ -119,6 +126,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	s.Offerings.Register(mux)
 	s.PlacementGroups.Register(mux)
 	s.SecurityGroups.Register(mux)
+	s.Snapshots.Register(mux)
 	s.Tags.Register(mux)
 	s.Volumes.Register(mux)
 	s.VPCs.Register(mux)
@@ -133,6 +141,9 @@ func (s *Service) GetInstanceTypesFromInstanceRequirements(
 
 // InstanceLifecycle returns what the controller of instances calls, because only this service writes their records.
 func (s *Service) InstanceLifecycle() instance.Lifecycle { return instance.NewLifecycle(s.Instances) }
+
+// VolumeLifecycle returns what the controller of volumes calls, because only this service writes their records.
+func (s *Service) VolumeLifecycle() volume.Lifecycle { return volume.NewLifecycle(s.Volumes) }
 
 // RunInstances answers services that act as their caller.
 func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 	"github.com/aws/aws-sdk-go-v2/service/ecr/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -513,6 +514,39 @@ func TestWhoMayPushAndPull(t *testing.T) {
 		"Your authorization token has expired. Reauthenticate and try again.") {
 		t.Errorf("after twelve hours: %v", err)
 	}
+}
+
+func TestARepositoryPolicyMeansItsPrincipalsNotTheirNames(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, image.Options{})
+	w.create(t, "app")
+	c, admin, ctx, p := w.ecr(w.Root), w.IAM(w.Root), t.Context(), aws.String
+	set := func(name string) error {
+		_, err := c.SetRepositoryPolicy(ctx, &ecr.SetRepositoryPolicyInput{RepositoryName: p("app"), PolicyText: p(
+			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account +
+				`:user/` + name + `"},"Action":"ecr:DescribeImages"}}`)})
+		return err
+	}
+	if err := set("ci"); awstest.Code(err) != "InvalidParameterException" ||
+		!strings.Contains(err.Error(), "Principal not found") {
+		t.Errorf("a policy for nobody: %v", err)
+	}
+	in := &ecr.DescribeImagesInput{RepositoryName: p("app")}
+	first := w.NewUser(t, "ci", "")
+	if err := set("ci"); err != nil {
+		t.Fatal(err)
+	}
+	awstest.Must[*ecr.DescribeImagesOutput](t)(w.ecr(first).DescribeImages(ctx, in))
+	awstest.Must[*iam.DeleteAccessKeyOutput](t)(admin.DeleteAccessKey(ctx,
+		&iam.DeleteAccessKeyInput{UserName: p("ci"), AccessKeyId: &first.AccessKeyID}))
+	awstest.Must[*iam.DeleteUserOutput](t)(admin.DeleteUser(ctx, &iam.DeleteUserInput{UserName: p("ci")}))
+	second := w.NewUser(t, "ci", "")
+	_, err := w.ecr(second).DescribeImages(ctx, in)
+	awstest.WantCode(t, err, "AccessDeniedException")
+	if err := set("ci"); err != nil {
+		t.Fatal(err)
+	}
+	awstest.Must[*ecr.DescribeImagesOutput](t)(w.ecr(second).DescribeImages(ctx, in))
 }
 
 // EKS's own images can be pulled by every account, and changed by none.

@@ -39,14 +39,15 @@ func (s *Service) repositoryPolicyHandlers() []wire.Handler {
 func (s *Service) SetRepositoryPolicy(ctx context.Context, in *ecr.SetRepositoryPolicyInput) (
 	*ecr.SetRepositoryPolicyOutput, error) {
 	at, name, text := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.PolicyText)
-	if err := checkPolicy(text); err != nil {
+	ids, err := s.checkPolicy(ctx, text)
+	if err != nil {
 		return nil, err
 	}
 	row, err := s.findRepository(ctx, at, name)
 	if err != nil {
 		return nil, err
 	}
-	if row.Policy = text; !in.Force {
+	if row.Policy, row.PolicyIDs = text, ids; !in.Force {
 		err := s.identity.Authorize(ctx, wire.CallerFrom(ctx),
 			[]wire.Target{s.repositoryTarget(at, wire.CallerFrom(ctx), "ecr:SetRepositoryPolicy", name, row)})
 		if err != nil {
@@ -56,19 +57,21 @@ func (s *Service) SetRepositoryPolicy(ctx context.Context, in *ecr.SetRepository
 		}
 	}
 	if _, err := s.updateRepository(ctx, at, name,
-		func(r *record.Repository) error { r.Policy = text; return nil }); err != nil {
+		func(r *record.Repository) error { r.Policy, r.PolicyIDs = text, ids; return nil }); err != nil {
 		return nil, err
 	}
 	return &ecr.SetRepositoryPolicyOutput{RegistryId: aws.String(at.account), RepositoryName: in.RepositoryName,
 		PolicyText: in.PolicyText}, nil
 }
 
-func checkPolicy(text string) error {
+// checkPolicy refuses a policy that is not one of a repository, or names who does not exist. It returns the unique IDs
+// of the users and roles that the policy names.
+func (s *Service) checkPolicy(ctx context.Context, text string) (map[string]string, error) {
 	var shape struct {
 		Statement json.RawMessage
 	}
 	if err := json.Unmarshal([]byte(text), &shape); err != nil {
-		return invalidParameter(
+		return nil, invalidParameter(
 			"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': %v",
 			err)
 	}
@@ -76,24 +79,30 @@ func checkPolicy(text string) error {
 	if err := json.Unmarshal(shape.Statement, &statements); err != nil {
 		statements = make([]map[string]any, 1)
 		if err := json.Unmarshal(shape.Statement, &statements[0]); err != nil {
-			return invalidParameter(
+			return nil, invalidParameter(
 				"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy " +
 					"provided': it has no statements")
 		}
 	}
 	for _, statement := range statements {
 		if statement["Resource"] != nil || statement["NotResource"] != nil {
-			return invalidParameter(
+			return nil, invalidParameter(
 				"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy " +
 					"provided': a statement has no Resource, it is about the repository")
 		}
 	}
-	if _, err := policy.Parse(policy.Resource, withResources(text)); err != nil {
-		return invalidParameter(
+	d, err := policy.Parse(policy.Resource, withResources(text))
+	if err != nil {
+		return nil, invalidParameter(
 			"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Invalid repository policy provided': %v",
 			err)
 	}
-	return nil
+	ids, nobody, err := s.named.IDs(ctx, d)
+	if err == nil && nobody != "" {
+		err = invalidParameter(
+			"Invalid parameter at 'PolicyText' failed to satisfy constraint: 'Principal not found': %s", nobody)
+	}
+	return ids, err
 }
 
 func (s *Service) policyNotFound(at registry, name string) error {
@@ -127,7 +136,7 @@ func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *ecr.DeleteRepo
 		if r.Policy == "" {
 			return s.policyNotFound(at, name)
 		}
-		was, r.Policy = r.Policy, ""
+		was, r.Policy, r.PolicyIDs = r.Policy, "", nil
 		return nil
 	})
 	if err != nil {

@@ -50,6 +50,7 @@ type Service struct {
 	rules        store.Table[record.PullThroughCacheRule]
 	images       *image.Registry
 	identity     Identity
+	named        *identity.Named
 	endpoint     string
 	now          func() time.Time
 }
@@ -65,6 +66,7 @@ func New(o Options) *Service {
 		rules:        record.PullThroughCacheRules(o.Store),
 		images:       o.Images,
 		identity:     o.Identity,
+		named:        identity.NewNamed(o.Store),
 		endpoint:     o.Endpoint,
 		now:          o.Now,
 	}

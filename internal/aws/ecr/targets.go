@@ -38,7 +38,7 @@ func (s *Service) repositoryTarget(at registry, caller wire.Caller, action, name
 	if image.OfEKS(at.account) {
 		t.Policy = readable
 	} else if row.Policy != "" {
-		t.Policy = withResources(row.Policy)
+		t.Policy, t.PolicyIDs = withResources(row.Policy), row.PolicyIDs
 	}
 	for k, v := range row.Tags {
 		t.Conditions["aws:ResourceTag/"+k] = []string{v}

@@ -192,7 +192,7 @@ func (s *Service) createGrantOps(ctx context.Context, in *kms.CreateGrantInput) 
 			continue
 		}
 		exists := false
-		if *id, exists, err = s.principalID(ctx, arn); err != nil {
+		if *id, exists, err = s.named.ID(ctx, arn); err != nil {
 			return none, nil, err
 		}
 		if !exists {
@@ -200,7 +200,7 @@ func (s *Service) createGrantOps(ctx context.Context, in *kms.CreateGrantInput) 
 		}
 	}
 	if g.Grantee == g.Retirer { // one entry of the map above
-		id, _, err := s.principalID(ctx, g.Grantee)
+		id, _, err := s.named.ID(ctx, g.Grantee)
 		if err != nil {
 			return none, nil, err
 		}

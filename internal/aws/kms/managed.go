@@ -18,6 +18,13 @@ import (
 // whatever IAM says of the key, and nobody may change it.
 // https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-cmk
 func managedPolicy(at place, service string) string {
+	via, grants := service, ""
+	switch service {
+	case "ebs": // whose API is EC2's, and for whose volumes EC2 makes grants
+		via, grants = "ec2", `"kms:CreateGrant", `
+	case "elasticfilesystem": // which makes grants for its file systems
+		grants = `"kms:CreateGrant", `
+	}
 	return fmt.Sprintf(`{
   "Version" : "2012-10-17",
   "Id" : "auto-%[1]s-1",
@@ -27,12 +34,12 @@ func managedPolicy(at place, service string) string {
     "Principal" : {
       "AWS" : "*"
     },
-    "Action" : [ "kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey" ],
+    "Action" : [ "kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", %[6]s"kms:DescribeKey" ],
     "Resource" : "*",
     "Condition" : {
       "StringEquals" : {
         "kms:CallerAccount" : "%[2]s",
-        "kms:ViaService" : "%[1]s.%[3]s.amazonaws.com"
+        "kms:ViaService" : "%[5]s.%[3]s.amazonaws.com"
       }
     }
   }, {
@@ -44,7 +51,7 @@ func managedPolicy(at place, service string) string {
     "Action" : [ "kms:Describe*", "kms:Get*", "kms:List*" ],
     "Resource" : "*"
   } ]
-}`, service, at.account, at.region, accountARN(at.account))
+}`, service, at.account, at.region, accountARN(at.account), via, grants)
 }
 
 // ManagedKey returns the alias of the AWS managed key of a service, such as alias/aws/ssm, in the account and region of

@@ -72,23 +72,12 @@ func (s *Service) checkPolicy(ctx context.Context, k record.KMSKey, text string,
 	if err != nil {
 		return nil, malformedPolicy("%v", err)
 	}
-	ids := map[string]string{}
-	for _, statement := range d.Statements {
-		for _, arn := range statement.PrincipalNames("AWS") {
-			if accountID.MatchString(arn) || principalARN.FindStringSubmatch(arn) == nil {
-				continue // an account, or the unique ID of one who is gone
-			}
-			id, exists, err := s.principalID(ctx, arn)
-			if err != nil {
-				return nil, err
-			}
-			if !exists {
-				return nil, malformedPolicy("Policy contains a statement with one or more invalid principals.")
-			}
-			if id != "" {
-				ids[arn] = id
-			}
-		}
+	ids, nobody, err := s.named.IDs(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if nobody != "" {
+		return nil, malformedPolicy("Policy contains a statement with one or more invalid principals.")
 	}
 	if bypass {
 		return ids, nil

@@ -8,6 +8,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 )
@@ -125,6 +126,43 @@ func TestAKeyPolicyMeansItsPrincipalsNotTheirNames(t *testing.T) {
 		_, err = session.Encrypt(ctx, &kms.EncryptInput{KeyId: &other, Plaintext: []byte("x")})
 		awstest.WantCode(t, err, "AccessDeniedException")
 	}
+}
+
+// What a key policy says of a user is said of their federated sessions as well.
+func TestAFederatedSessionIsItsUser(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	ctx := t.Context()
+	const everything = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`
+	alice := w.NewUser(t, "alice", everything)
+	out := awstest.Must[*sts.GetFederationTokenOutput](t)(w.STS(alice).GetFederationToken(ctx,
+		&sts.GetFederationTokenInput{Name: aws.String("guest"), Policy: aws.String(everything)}))
+	guest := w.client(aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId,
+		SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken})
+	named := principal("arn:aws:iam::" + account + ":user/alice")
+	const federated = "arn:aws:sts::" + account + ":federated-user/guest"
+	for name, test := range map[string]struct {
+		statements string
+		may        bool
+	}{
+		"the account":        {rootOnly, true},
+		"a denied user":      {rootOnly + `,{"Effect":"Deny",` + named + `"Action":"kms:*","Resource":"*"}`, false},
+		"the user, alone":    {allow(`"kms:*"`, named, "*"), true},
+		"aws:PrincipalArn":   {conditional(federated), true},
+		"not that of a user": {conditional("arn:aws:iam::" + account + ":user/alice"), false},
+	} {
+		key := w.key(test.statements)
+		_, err := guest.Encrypt(ctx, &kms.EncryptInput{KeyId: &key, Plaintext: []byte("x")})
+		if test.may && err != nil || !test.may && awstest.Code(err) != "AccessDeniedException" {
+			t.Errorf("%s: may encrypt is %v: %v", name, test.may, err)
+		}
+	}
+}
+
+// conditional denies encryption to all but one aws:PrincipalArn.
+func conditional(arn string) string {
+	return rootOnly + `,{"Effect":"Deny","Principal":"*","Action":"kms:Encrypt","Resource":"*",` +
+		`"Condition":{"ArnNotEquals":{"aws:PrincipalArn":"` + arn + `"}}}`
 }
 
 // deleteAccessKeys deletes the one access key of a user.

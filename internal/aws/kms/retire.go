@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -95,11 +96,11 @@ func (s *Service) ListRetirableGrants(ctx context.Context, in *kms.ListRetirable
 		return &kms.ListRetirableGrantsOutput{Grants: []types.GrantListEntry{}}, nil // there are none
 	}
 	arn := aws.ToString(in.RetiringPrincipal)
-	m := principalARN.FindStringSubmatch(arn)
-	if m == nil {
+	account, ok := identity.PrincipalAccount(arn)
+	if !ok {
 		return nil, invalidARN("ARN does not refer to a valid principal: %s", arn)
 	}
-	if m[2] != wire.CallerFrom(ctx).Account {
+	if account != wire.CallerFrom(ctx).Account {
 		return nil, invalidARN("The retiring principal must be of the account of the caller: %s", arn)
 	}
 	rows, err := s.retirables.List(ctx, store.Key(wire.RegionFrom(ctx), arn))

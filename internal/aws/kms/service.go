@@ -17,6 +17,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -35,9 +36,7 @@ type Service struct {
 	materials store.Table[record.KMSKeyMaterial]
 	aliases   store.Table[record.KMSAlias]
 	grants    store.Table[record.KMSGrant]
-	accounts  store.Table[record.Account]
-	users     store.Table[record.User]
-	roles     store.Table[record.Role]
+	named     *identity.Named
 
 	aliasesOf  store.Index[record.KMSAlias] // by keyed
 	grantsTo   store.Index[record.KMSGrant] // by granted
@@ -52,8 +51,8 @@ func New(o Options) *Service {
 	}
 	s := &Service{
 		store: o.Store, keys: record.KMSKeys(o.Store), materials: record.KMSKeyMaterials(o.Store),
-		aliases: record.KMSAliases(o.Store), grants: record.KMSGrants(o.Store), accounts: record.Accounts(o.Store),
-		users: record.Users(o.Store), roles: record.Roles(o.Store), now: o.Now,
+		aliases: record.KMSAliases(o.Store), grants: record.KMSGrants(o.Store),
+		named: identity.NewNamed(o.Store), now: o.Now,
 	}
 	s.aliasesOf = store.NewIndex(s.aliases, "key", func(a record.KMSAlias) string {
 		return record.KMSKeyKey(a.Account, a.Region, a.KeyID)

@@ -33,6 +33,7 @@ type call struct {
 	region    string
 	requestID string
 	sourceIP  string
+	vpcSource *VPCSource // nil outside of VPCs
 	userAgent string
 	token     string
 	secure    bool
@@ -53,6 +54,9 @@ func (c *call) setConnection(r *http.Request) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		c.sourceIP = host
 	}
+	if s, ok := r.Context().Value(vpcSourceKey{}).(VPCSource); ok {
+		c.vpcSource = &s
+	}
 }
 
 // conditions returns the condition keys that every request has.
@@ -67,7 +71,9 @@ func (c *call) conditions() map[string][]string {
 		"aws:EpochTime":       {strconv.FormatInt(at.Unix(), 10)},
 		"aws:SecureTransport": {strconv.FormatBool(c.secure)},
 	}
-	if c.sourceIP != "" {
+	if c.vpcSource != nil {
+		c.vpcSource.conditions(keys)
+	} else if c.sourceIP != "" {
 		keys["aws:SourceIp"] = []string{c.sourceIP}
 	}
 	if c.userAgent != "" {

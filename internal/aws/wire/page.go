@@ -33,6 +33,9 @@ func Page[T any](ctx context.Context, items []T, max *int32, token *string, key 
 	limit, operation := 0, c.operation
 	if c.service != nil {
 		limit, operation = c.service.PageSize, c.service.SigningName+":"+c.operation
+		if c.service == EFS { // whose tokens have 128 characters at most
+			operation = c.service.Name + ":" + c.operation
+		}
 	}
 	if max != nil && *max > 0 {
 		limit = int(*max)

@@ -33,7 +33,7 @@ func (t *routes) addRoute(op *operation) {
 	op.http = trait
 	uri, _, _ := strings.Cut(trait.URI, "?")
 	n := t
-	for segment := range strings.SplitSeq(strings.TrimPrefix(uri, "/"), "/") {
+	for segment := range strings.SplitSeq(strings.Trim(uri, "/"), "/") {
 		label, isLabel := strings.CutPrefix(segment, "{")
 		label = strings.TrimSuffix(label, "}")
 		if name, ok := strings.CutSuffix(label, "+"); ok && isLabel {
@@ -210,6 +210,9 @@ func (restJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.
 	status := http.StatusOK
 	if op.http.Code != 0 {
 		status = op.http.Code
+	}
+	if status == http.StatusNoContent {
+		return b, status
 	}
 	header.Set("Content-Type", "application/json")
 	for _, f := range op.output.fields {

@@ -71,6 +71,11 @@ var (
 		invalid: "InvalidParameterException", mismatch: "InvalidParameterException",
 		badToken: "InvalidParameterException",
 	}
+	EFS = &Service{
+		Name: "efs", SigningName: "elasticfilesystem", ActionPrefix: "elasticfilesystem", Protocol: RestJSON1,
+		APIVersion: "2015-02-01", PageSize: 100,
+		invalid: "ValidationException", mismatch: "ValidationException", badToken: "BadRequest",
+	}
 	EKS = &Service{
 		Name: "eks", SigningName: "eks", ActionPrefix: "eks", Protocol: RestJSON1, APIVersion: "2017-11-01",
 		PageSize: 100,
@@ -131,7 +136,7 @@ var (
 
 // Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
-	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EKS, EKSAuth, ELB, ELBv2, IAM, KMS, SQS, SSM, STS}
+	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2, IAM, KMS, SQS, SSM, STS}
 }
 
 // isJSONProtocol reports whether the service speaks a JSON protocol.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -32,8 +33,9 @@ import (
 //go:embed rbac.yaml
 var rbacManifests string
 
-// standard are the objects that every cluster gets.
-var standard = parseManifests(rbacManifests)
+// standard returns the objects that every cluster gets. They are parsed when the first cluster needs them: commands
+// that run the same program do not.
+var standard = sync.OnceValue(func() []*unstructured.Unstructured { return parseManifests(rbacManifests) })
 
 func parseManifests(text string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
@@ -55,7 +57,7 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	if err != nil {
 		return err
 	}
-	objects := slices.Concat(standard, kubernetesEndpoints(p), hooks.Configurations)
+	objects := slices.Concat(standard(), kubernetesEndpoints(p), hooks.Configurations)
 	configMap := p.cluster.AuthenticationMode != ekstypes.AuthenticationModeApi
 	fingerprint, err := fingerprint(p.minor, configMap, objects)
 	if err != nil {

@@ -165,9 +165,7 @@ func (nested) Update(ctx context.Context, r *resource.Request) (resource.Result,
 		switch {
 		case err == nil:
 		case saysStack(err, "No updates are to be performed"):
-			return observeNested(ctx, client, r.PhysicalID, "updated", types.StackStatusCreateComplete,
-				types.StackStatusUpdateComplete, types.StackStatusUpdateRollbackComplete, types.StackStatusImportComplete,
-				types.StackStatusImportRollbackComplete)
+			return observeNested(ctx, client, r.PhysicalID, "updated", stable...)
 		case saysStack(err, "can not be updated"):
 			return makeUpdatable(ctx, client, r)
 		default:
@@ -198,8 +196,8 @@ func makeUpdatable(ctx context.Context, client *cloudformation.Client, r *resour
 			err = nil // it has just ended
 		}
 		return result, err
-	case strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS"):
-		return result, nil
+	case strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS"), slices.Contains(stable, s.StackStatus):
+		return result, nil // it has ended since, or will
 	case s.StackStatus == types.StackStatusUpdateRollbackFailed && r.Progress["continued"] == "":
 		result.Progress = map[string]string{"continued": "true"}
 		_, err := client.ContinueUpdateRollback(ctx, &cloudformation.ContinueUpdateRollbackInput{StackName: &r.PhysicalID,

@@ -11,6 +11,7 @@ package containertrust
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,9 +22,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/guest/containerdevice"
 )
 
 const (
@@ -47,9 +51,13 @@ var bundles = []string{
 }
 
 // Main runs runc, and returns an exit status when that is not possible. A container that cannot be made to trust more
-// is created as it is.
+// is created as it is; one that would get other devices than it is to have (package containerdevice) is not.
 func Main(args []string) int {
 	if bundle, ok := createdBundle(args); ok {
+		if err := containerdevice.Bind(bundle); err != nil {
+			fail(args, err)
+			return 1
+		}
 		if err := extend(bundle, authorities, nodeTrust); err != nil {
 			fmt.Fprintln(os.Stderr, "runc: add the authority of the AWS APIs to the container:", err)
 		}
@@ -59,6 +67,32 @@ func Main(args []string) int {
 	return 1
 }
 
+// fail says why there is no container: to the caller, and in the log of runc, from which containerd has it.
+func fail(args []string, reason error) {
+	fmt.Fprintln(os.Stderr, "runc:", reason)
+	log, err := os.OpenFile(option(args, "--log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	defer log.Close()
+	_ = json.NewEncoder(log).Encode(map[string]string{"level": "error", "msg": reason.Error(),
+		"time": time.Now().UTC().Format(time.RFC3339)})
+}
+
+// option returns the value of an option of runc; empty when it has none.
+func option(args []string, names ...string) string {
+	for i, arg := range args {
+		switch name, value, joined := strings.Cut(arg, "="); {
+		case !slices.Contains(names, name):
+		case joined:
+			return value
+		case i+1 < len(args):
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
 // createdBundle returns the directory of the OCI bundle of the container that a command of runc creates; ok is false
 // for other commands.
 func createdBundle(args []string) (bundle string, ok bool) {
@@ -66,16 +100,7 @@ func createdBundle(args []string) (bundle string, ok bool) {
 	if at < 0 {
 		return "", false
 	}
-	for i, arg := range args[at:] {
-		switch name, value, joined := strings.Cut(arg, "="); {
-		case name != "--bundle" && name != "-b":
-		case joined:
-			return value, true
-		case at+i+1 < len(args):
-			return args[at+i+1], true
-		}
-	}
-	return ".", true
+	return cmp.Or(option(args[at:], "--bundle", "-b"), "."), true
 }
 
 // spec is the part of an OCI runtime configuration that is read; what it lacks stays as it is.

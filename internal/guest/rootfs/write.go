@@ -363,9 +363,9 @@ func (w *writer) certificates() {
 // commands makes the names by which coracle-node is called.
 func (w *writer) commands() {
 	names := []string{"bin/systemctl", "bin/journalctl", "bin/hostnamectl", "bin/imds", "sbin/init", "sbin/reboot",
-		"sbin/poweroff", "sbin/halt", "sbin/shutdown"}
+		"sbin/poweroff", "sbin/halt", "sbin/shutdown", "sbin/losetup"}
 	if w.o.Family != Bottlerocket {
-		names = append(names, "bin/cloud-init", "bin/ec2-metadata")
+		names = append(names, "bin/cloud-init", "bin/ec2-metadata", "sbin/mount.efs")
 	}
 	if w.o.KubernetesVersion != "" {
 		names = append(names, "bin/eks-warm-pool", "sbin/runc")

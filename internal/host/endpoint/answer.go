@@ -14,9 +14,9 @@ const (
 	recordTTL = 5
 )
 
-// answerQuestion returns a resolver's answer to a question that it is authoritative for; nil when the question has to
-// be forwarded.
-func answerQuestion(r *Resolver, names map[string][]netip.Addr, q dns.Question) *dns.Msg {
+// answerQuestion returns a resolver's answer to a question of from that it is authoritative for; nil when the question
+// has to be forwarded.
+func answerQuestion(r *Resolver, names map[string][]netip.Addr, from netip.Addr, q dns.Question) *dns.Msg {
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
 	if q.Qclass != dns.ClassINET && q.Qclass != dns.ClassANY {
 		return refused()
@@ -26,6 +26,9 @@ func answerQuestion(r *Resolver, names map[string][]netip.Addr, q dns.Question) 
 		if all, ok := r.Records[record]; ok {
 			return addresses(q, recordTTL, all...)
 		}
+	}
+	if zones, ok := r.ZonalRecords[name]; ok {
+		return answerFileSystem(r, name, zones, from, q)
 	}
 	if all, ok := names[name]; ok {
 		return addresses(q, recordTTL, all...)
@@ -53,6 +56,8 @@ func answerQuestion(r *Resolver, names map[string][]netip.Addr, q dns.Question) 
 		}
 	case isAPIName(name), r.ForwardsS3 && isS3Name(name):
 		return addresses(q, nameTTL, r.API)
+	case isInDomain(name, fileSystemDomain(r.Region)):
+		return missing(name) // a file system without a mount target in this VPC
 	case isInDomain(name, "eks.amazonaws.com") && strings.Contains(name, ".gr7."):
 		return missing(name) // the endpoint of a cluster that is no more
 	}

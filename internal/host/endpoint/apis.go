@@ -45,7 +45,8 @@ type APIOptions struct {
 
 // APIs is a [net.Listener] for the AWS APIs inside VPCs: what it accepts has come to the address of the APIs in any VPC
 // that has a router, or in the namespace "internet", or to a network interface of an interface endpoint. Its controller
-// opens and closes the sockets as VPCs come and go. The remote address of a connection is the caller's in its VPC.
+// opens and closes the sockets as VPCs come and go. The remote address of a connection is the caller's in its VPC; see
+// [SourceOf].
 type APIs struct {
 	o         APIOptions
 	vpcs      store.Table[record.VPC]
@@ -200,12 +201,12 @@ func (a *APIs) openSockets(ctx context.Context, key, namespace string, id uint64
 			Share: "APIs in " + key, PerSource: apiPerSource, Total: apiPerAddress,
 		})
 		state.listeners[at] = limited
-		a.running.Go(func() { a.acceptConnections(limited) })
+		a.running.Go(func() { a.acceptConnections(key, limited) })
 	}
 	return nil
 }
 
-func (a *APIs) acceptConnections(l net.Listener) {
+func (a *APIs) acceptConnections(key string, l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -215,6 +216,9 @@ func (a *APIs) acceptConnections(l net.Listener) {
 			a.o.Log.Warn("cannot take connections to the AWS APIs", "at", l.Addr(), "error", err)
 			time.Sleep(100 * time.Millisecond)
 			continue
+		}
+		if key != network.InternetNamespace {
+			conn = a.identify(key, conn)
 		}
 		select {
 		case a.conns <- conn:

@@ -105,6 +105,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.rows.publicIPs, "", all),
 			reconcile.Mapped(c.rows.endpoints, "", all),
 			reconcile.Mapped(c.rows.instances, "", all),
+			reconcile.Mapped(c.rows.mountTargets, "", all),
+			reconcile.Mapped(c.rows.subnets, "", all),
 		},
 		Resync:     30 * time.Second,
 		MaxBackoff: 5 * time.Second,

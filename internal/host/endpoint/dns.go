@@ -94,7 +94,7 @@ func (r *resolver) close() {
 func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	var answer []byte
 	err := recovery.Try(func() (err error) {
-		reply := r.resolveQuery(query)
+		reply := r.resolveQuery(query, addressOf(w.RemoteAddr()))
 		if udp, ok := w.RemoteAddr().(*net.UDPAddr); ok && udp != nil {
 			size := dns.MinMsgSize
 			if opt := query.IsEdns0(); opt != nil {
@@ -117,7 +117,8 @@ func (r *resolver) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	}
 }
 
-func (r *resolver) resolveQuery(query *dns.Msg) *dns.Msg {
+// resolveQuery returns the reply to a query of from.
+func (r *resolver) resolveQuery(query *dns.Msg, from netip.Addr) *dns.Msg {
 	failure := func(code int) *dns.Msg { return new(dns.Msg).SetRcode(query, code) }
 	switch {
 	case query.Opcode != dns.OpcodeQuery:
@@ -129,7 +130,7 @@ func (r *resolver) resolveQuery(query *dns.Msg) *dns.Msg {
 	if known := r.names.Load(); known != nil {
 		names = *known
 	}
-	if own := answerQuestion(r.spec.Load(), names, query.Question[0]); own != nil {
+	if own := answerQuestion(r.spec.Load(), names, from, query.Question[0]); own != nil {
 		code := own.Rcode
 		own.SetRcode(query, code)
 		own.Authoritative = false // it is a resolver

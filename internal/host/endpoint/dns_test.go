@@ -98,7 +98,7 @@ func TestAnswers(t *testing.T) {
 		{forwarding, "bucket.s3.eu-west-1.amazonaws.com.", "A", "198.18.8.3"},
 		{forwarding, "1.s3-control.eu-west-1.amazonaws.com.", "A", elsewhere},
 	} {
-		m := answerQuestion(&c.r, testNames, dns.Question{Name: c.name, Qtype: dns.StringToType[c.kind],
+		m := answerQuestion(&c.r, testNames, netip.Addr{}, dns.Question{Name: c.name, Qtype: dns.StringToType[c.kind],
 			Qclass: dns.ClassINET})
 		got := elsewhere
 		if m != nil {

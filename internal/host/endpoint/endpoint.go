@@ -86,8 +86,13 @@ type Resolver struct {
 	// Public are the private addresses in this VPC by their public ones, for the public DNS names.
 	Public map[netip.Addr]netip.Addr `json:",omitempty"`
 	// Records are addresses by name, in lower case and without the dot at the end: private endpoints of clusters,
-	// interface endpoints, resource names of instances, and private hosted zones once there are any.
+	// interface endpoints, resource names of instances, file systems with an Availability Zone, and private hosted zones
+	// once there are any.
 	Records map[string][]netip.Addr `json:",omitempty"`
+	// ZonalRecords are addresses by name and Availability Zone: of file systems. Subnets tells the Availability Zone
+	// of who asks.
+	ZonalRecords map[string]map[string][]netip.Addr `json:",omitempty"`
+	Subnets      []SubnetZone                       `json:",omitempty"`
 }
 
 func (r Resolver) listenerKey() string { return "DNS in " + namespaceName(r.Namespace) }

@@ -27,6 +27,13 @@ type tables struct {
 	publicIPs  store.Table[record.PublicIP]
 	endpoints  store.Table[record.VPCEndpoint]
 	instances  store.Table[record.Instance]
+
+	mountTargets store.Table[record.MountTarget]
+	subnets      store.Table[record.Subnet]
+	subnetsByVPC store.Index[record.Subnet]
+	blocks       store.Table[record.AddressBlock]
+	routeTables  store.Table[record.RouteTable]
+	natGateways  store.Table[record.NATGateway]
 }
 
 func openTables(s *store.Store) tables {
@@ -34,7 +41,10 @@ func openTables(s *store.Store) tables {
 		clusters: record.Clusters(s), planes: record.ControlPlanes(s), interfaces: record.NetworkInterfaces(s),
 		vpcs:      record.VPCs(s),
 		addresses: record.Addresses(s), publicIPs: record.PublicIPs(s), endpoints: record.VPCEndpoints(s),
-		instances: record.Instances(s),
+		instances:    record.Instances(s),
+		mountTargets: record.MountTargets(s), subnets: record.Subnets(s),
+		subnetsByVPC: record.SubnetsByVPC(s), blocks: record.AddressBlocks(s), routeTables: record.RouteTables(s),
+		natGateways: record.NATGateways(s),
 	}
 }
 
@@ -201,6 +211,10 @@ func (t tables) resolvers(
 	if err != nil {
 		return nil, err
 	}
+	fileSystems, err := t.fileSystems(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, row := range vpcs {
 		vpc := row.Value
 		if !vpc.EnableDNSSupport || len(vpc.CIDRs) == 0 {
@@ -228,6 +242,10 @@ func (t tables) resolvers(
 		if vpc.EnableDNSHostnames {
 			r.Public = public[row.Key]
 			zones = append(zones, private[row.Key])
+			if names := fileSystems[row.Key]; names != nil {
+				zones = append(zones, names.fixed)
+				r.ZonalRecords, r.Subnets = names.zonal, names.subnets
+			}
 		}
 		for _, zone := range zones {
 			for name, addresses := range zone {

@@ -3,6 +3,8 @@
 package filetree
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -252,7 +254,74 @@ func (w *walker) returnFromRoot() error {
 }
 
 // RemoveAll removes what is at path, with everything in it, like [os.RemoveAll].
-func RemoveAll(path string) error {
+func RemoveAll(path string) error { return removeBy(path, Walk) }
+
+// deepest is how deep [RemoveAllContext] goes.
+const deepest = 1000
+
+// RemoveAllContext is like [RemoveAll], until ctx ends: whoever writes to the directory can keep it from getting empty.
+// enter is called for each directory before what is in it is removed, with a descriptor. What is deeper than 1,000
+// directories is moved to the top first: however deep they are, each call removes some.
+func RemoveAllContext(ctx context.Context, path string, enter func(dir int) error) error {
+	top, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(top)
+	return removeBy(path, func(root string, v Visitor) error {
+		leave, depth := v.Leave, 0
+		v.Enter = func(dir int) error {
+			if err := errors.Join(ctx.Err(), enter(dir)); err != nil {
+				return err
+			}
+			if depth++; depth > deepest {
+				return moveDirectories(ctx, dir, top)
+			}
+			return nil
+		}
+		v.Leave = func(at int, name string, isDir bool) error {
+			if isDir {
+				depth--
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return leave(at, name, isDir)
+		}
+		return Walk(root, v)
+	})
+}
+
+// moveDirectories moves the directories in a directory to another of the same file system, under names that nobody has
+// guessed. What it cannot move stays.
+func moveDirectories(ctx context.Context, from, to int) error {
+	fd, err := unix.Openat(from, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("read a deep directory: %w", err)
+	}
+	dir := os.NewFile(uintptr(fd), "deep")
+	defer dir.Close()
+	const most = 1000
+	for {
+		entries, err := dir.ReadDir(most)
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if e.IsDir() {
+				_ = unix.Renameat(from, e.Name(), to, "deep-"+rand.Text()) // else the walk goes deeper
+			}
+		}
+		if err != nil { // the end, or what the walk finds as well
+			return nil //nolint:nilerr // see above
+		}
+	}
+}
+
+func removeBy(path string, walk func(string, Visitor) error) error {
 	err := unix.Unlink(path)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
@@ -260,7 +329,7 @@ func RemoveAll(path string) error {
 	if info, statErr := os.Lstat(path); statErr != nil || !info.IsDir() {
 		return &fs.PathError{Op: "remove", Path: path, Err: err}
 	}
-	if err := Clear(path); err != nil {
+	if err := clearBy(path, walk); err != nil {
 		return err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,7 @@
 package filetree
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -272,5 +273,40 @@ func TestClearSeesWhatAWalkLeavesOut(t *testing.T) {
 	}
 	if err := Clear(filepath.Join(dir, "none")); err != nil {
 		t.Errorf("clear a directory that is not there: %v", err)
+	}
+}
+
+// A removal goes on from where the last one ended, however deep directories are.
+func TestDeepDirectoriesAreRemovedInTurns(t *testing.T) {
+	t.Parallel()
+	const levels = 4500
+	dir := filepath.Join(t.TempDir(), "deep")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	deep(t, dir, levels)
+	turns := 0
+	for ; turns < levels; turns++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		entered := 0
+		err := RemoveAllContext(ctx, dir, func(int) error {
+			if entered++; entered == 2*deepest { // a turn is over
+				cancel()
+			}
+			return nil
+		})
+		cancel()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || turns == 0 || turns > levels/deepest {
+		t.Errorf("after %d turns: %v", turns, err)
+	}
+	if err := RemoveAllContext(t.Context(), dir, func(int) error { return nil }); err != nil {
+		t.Errorf("what is not there: %v", err)
 	}
 }

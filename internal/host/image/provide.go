@@ -290,6 +290,13 @@ func (r *Registry) recipeOf(ctx context.Context, image catalog.Image) (recipe, e
 	if iptables != nil {
 		layers = append(layers, iptables)
 	}
+	if slices.Contains(image.Recipe.Base, "filesystems") {
+		tools, err := filesystemsLayer(root)
+		if err != nil {
+			return recipe{}, err
+		}
+		layers = append(layers, tools)
+	}
 	var files []entry
 	paths := map[string]string{} // by program
 	for _, path := range slices.Sorted(maps.Keys(image.Recipe.Files)) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
+	"github.com/coracle-eks/coracle/internal/host/machine/disks"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/process"
 )
@@ -64,7 +65,7 @@ func Exec(ctx context.Context, id process.Identity, instanceID string, c Command
 
 // execInside enters the machine with the calling thread, and forks there.
 func execInside(ctx context.Context, init *machineInit, group cgroup.Group, c Command) (int, error) {
-	in, err := openInside(init.pid, group)
+	in, err := openInside(init, group)
 	if err != nil {
 		return 0, err
 	}
@@ -89,7 +90,11 @@ func execInside(ctx context.Context, init *machineInit, group cgroup.Group, c Co
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return 0, err
 	}
-	if err := confine.Thread(confine.Options{UserNamespace: in.users != nil, CgroupV2: group.Host.V2()}); err != nil {
+	o := confine.Options{UserNamespace: in.users != nil, CgroupV2: group.Host.V2()}
+	if in.launcher != nil && o.UserNamespace {
+		o.Listener = in.launcher.PassListener
+	}
+	if err := confine.Thread(o); err != nil {
 		return 0, err
 	}
 	start := func(files []*os.File) (*os.Process, error) {
@@ -110,13 +115,15 @@ type inside struct {
 	userID         int      // root of the machine, on the host
 	groups         []*os.File
 	groupNamespace *os.File
+	// launcher makes system calls for the command; nil with one that makes none
+	launcher *disks.Connection
 	// the host's /proc, by which the calling thread finds its own files: that of the machine does not show the thread
 	proc *os.File
 }
 
 // openInside opens them, while the calling thread is on the host.
-func openInside(init int, group cgroup.Group) (_ *inside, err error) {
-	in := &inside{}
+func openInside(m *machineInit, group cgroup.Group) (_ *inside, err error) {
+	in, init := &inside{}, m.pid
 	defer func() {
 		if err != nil {
 			in.close()
@@ -124,6 +131,12 @@ func openInside(init int, group cgroup.Group) (_ *inside, err error) {
 	}()
 	if in.proc, err = os.Open("/proc"); err != nil {
 		return nil, err
+	}
+	if m.dir != "" {
+		in.launcher, err = disks.Connect(m.dir)
+		if err != nil && !errors.Is(err, disks.ErrNotServed) {
+			return nil, err
+		}
 	}
 	if in.groups, err = group.OpenProcesses("exec.scope"); err != nil {
 		return nil, err
@@ -146,6 +159,9 @@ func openInside(init int, group cgroup.Group) (_ *inside, err error) {
 }
 
 func (in *inside) close() {
+	if in.launcher != nil {
+		in.launcher.Close()
+	}
 	for _, f := range append(in.groups, in.users, in.groupNamespace, in.proc) {
 		f.Close() // of a nil file is an error and nothing else
 	}
@@ -207,6 +223,7 @@ func environment(proc *os.File) []string {
 	env := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/root/bin",
 		"HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "LANG=C.UTF-8",
+		disks.ClassicMount,
 	}
 	if t := os.Getenv("TERM"); t != "" {
 		env = append(env, "TERM="+t)

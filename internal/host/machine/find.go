@@ -65,10 +65,21 @@ func PIDs(owner, instanceID string) ([]int, error) {
 	return host.Group(owner, instanceID).Processes()
 }
 
+// LimitsIO reports whether the machine of an instance can stop writes of the host, since an earlier version of this
+// program has started it.
+func LimitsIO(owner, instanceID string) (bool, error) {
+	host, err := cgroup.Open()
+	if err != nil {
+		return false, err
+	}
+	return host.Group(owner, instanceID).LimitsIO(), nil
+}
+
 // machineInit is process 1 of a machine.
 type machineInit struct {
 	pid   int // on the host
 	pidfd *os.File
+	dir   string // the machine's own on the host; empty where the launcher does not say
 }
 
 func (i *machineInit) Close() error { return i.pidfd.Close() }
@@ -116,7 +127,7 @@ func openInit(id process.Identity, name string) (*machineInit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open process %d: %w", pid, err)
 	}
-	init := &machineInit{pid: pid, pidfd: os.NewFile(uintptr(fd), "pidfd")}
+	init := &machineInit{pid: pid, pidfd: os.NewFile(uintptr(fd), "pidfd"), dir: launchDir(launcher.PID())}
 	// The number may have passed to another process before it was opened. A child of the launcher that is what init has
 	// to be cannot be that; and while the launcher lives, its number cannot have passed on either.
 	if again, ok := initChild(launcher.PID()); !ok || again != pid || !launcher.Alive() {
@@ -124,6 +135,19 @@ func openInit(id process.Identity, name string) (*machineInit, error) {
 		return nil, process.ErrNotRunning
 	}
 	return init, nil
+}
+
+// launchDir returns the directory of the machine that a launch process stands for.
+func launchDir(launcher int) string {
+	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", launcher))
+	if err != nil {
+		return ""
+	}
+	fields := strings.Split(string(arguments), "\x00")
+	if at := slices.Index(fields, "--spec"); at >= 0 && at+1 < len(fields) {
+		return filepath.Dir(fields[at+1])
+	}
+	return ""
 }
 
 // initChild returns the child of a launch process that is the first in a PID namespace, once it has become init.

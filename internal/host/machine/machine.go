@@ -20,7 +20,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/disks"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -224,6 +226,15 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return c.reconcileRunning(ctx, key, i, m)
 }
 
+// reclaimIO takes from a machine what launchers of earlier versions gave it.
+func (c *Controller) reclaimIO(id string) error {
+	host, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	return host.Group(c.o.Owner, id).ReclaimIO()
+}
+
 // writeMachine writes the observed record of a machine, if it has changed.
 func (c *Controller) writeMachine(ctx context.Context, key string, m record.Machine) error {
 	if now, err := c.machines.Get(ctx, key); err == nil && now.Value == m {
@@ -242,6 +253,9 @@ func (c *Controller) reconcileRunning(ctx context.Context, key string, i record.
 	if prepared, err := launch.Read(filepath.Join(dir, launch.SpecFile)); alive && err == nil &&
 		prepared.Boot == i.Boot {
 		// The machine runs the desired boot: newer programs do not restart it.
+		if err := c.reclaimIO(i.ID); err != nil {
+			c.log.Warn("a machine of an earlier version may limit writes of the host", "instance", i.ID, "error", err)
+		}
 		if err := c.writeDHCPLease(ctx, i); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -388,7 +402,16 @@ func (c *Controller) stopProcess(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	c.thaw(id)
 	return host.Group(c.o.Owner, id).Remove()
+}
+
+// thaw lets writes go on that a launcher held which was killed with its holder: those who write could not be killed.
+func (c *Controller) thaw(id string) {
+	err := disks.ThawLeft(c.machineDir(id), c.o.Owner, id)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("writes of volumes may still be held", "instance", id, "error", err)
+	}
 }
 
 // removeMachine stops a machine and removes its directory.
@@ -416,5 +439,12 @@ func Remove(owner string) (removed []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the cgroups of machines: %w", err)
 	}
-	return host.RemoveAll(owner)
+	if removed, err = host.RemoveAll(owner); err == nil {
+		return removed, nil
+	}
+	thawed := loopdevice.ThawAll(owner) // those whose writes are held cannot be killed
+	if removed, err = host.RemoveAll(owner); err != nil {
+		err = errors.Join(err, thawed)
+	}
+	return removed, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+	"github.com/coracle-eks/coracle/internal/host/mountgrant"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -89,6 +90,9 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 		return false, err
 	}
 	dir := c.machineDir(i.ID)
+	if err := mountgrant.EnsureKey(dir); err != nil {
+		return false, c.wrapDiskFull(err)
+	}
 	if err := spec.Write(filepath.Join(dir, launch.SpecFile)); err != nil {
 		return false, c.wrapDiskFull(err)
 	}

@@ -35,8 +35,8 @@ type design struct {
 	local    []netip.Addr
 	services []netip.Addr
 	ports    []port // by ENI
-	// endpoints are the ENIs of interface endpoints. Nothing is plugged in there: the AWS APIs answer at their
-	// addresses, which are the router's own.
+	// endpoints are the ENIs of interface endpoints and of mount targets of EFS. Nothing is plugged in there: the AWS
+	// APIs, and package mounttarget, answer at their addresses, which are the router's own.
 	endpoints []port
 	// internet reports that a gateway to the internet is attached; public are the public addresses by private one.
 	internet bool
@@ -282,7 +282,7 @@ func (d *design) readPorts(ctx context.Context, n *Network, region string, subne
 		}
 		p := port{eni: eni, subnet: in}
 		switch {
-		case eni.InterfaceType == ec2types.NetworkInterfaceTypeVpcEndpoint:
+		case eni.InterfaceType == ec2types.NetworkInterfaceTypeVpcEndpoint, eni.InterfaceType == record.InterfaceTypeEFS:
 			d.endpoints = append(d.endpoints, p)
 			continue
 		case gateways[eni.ID] != "":

@@ -79,3 +79,59 @@ func TestNetworkACLs(t *testing.T) {
 		})
 	}
 }
+
+// The interfaces of services are the router's own: packets between them and machines are not forwarded.
+func TestNetworkACLsOfServices(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	v := w.newVPC("10.0.0.0/16")
+	s1, s2 := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
+	g := w.open(v)
+	target := w.newENI(s2, "", 0, g, "10.0.2.50")
+	change(w, record.NetworkInterfaces, target, func(e *record.NetworkInterface) {
+		e.InterfaceType, e.Attachment.InstanceID, e.RequesterManaged = record.InterfaceTypeEFS, "", true
+	})
+	client, neighbor := w.newENI(s1, "", 0, g, "10.0.1.10"), w.newENI(s2, "", 0, g, "10.0.2.10")
+	w.plugged(client, neighbor)
+	w.serve(VPCNamespace(v.ID), "10.0.2.50:2049")
+
+	entry := func(egress bool, protocol, block string, first, last int32) record.NetworkACLEntry {
+		e := record.NetworkACLEntry{Number: 100, Egress: egress, Protocol: protocol, Action: ec2types.RuleActionAllow,
+			CIDR: block}
+		if first > 0 {
+			e.Ports = &ec2types.PortRange{From: aws.Int32(first), To: aws.Int32(last)}
+		}
+		return e
+	}
+	const everywhere = "0.0.0.0/0"
+	for _, c := range []struct {
+		what     string
+		subnet   record.Subnet
+		entries  []record.NetworkACLEntry
+		reachers bool
+	}{
+		{"everything allowed", s2, []record.NetworkACLEntry{entry(false, "-1", everywhere, 0, 0),
+			entry(true, "-1", everywhere, 0, 0)}, true},
+		{"nothing allowed", s2, nil, false},
+		{"stateless: the way back must be allowed, too", s2, []record.NetworkACLEntry{entry(false, "-1", everywhere, 0, 0)},
+			false},
+		{"the port, and ephemeral ports back", s2, []record.NetworkACLEntry{entry(false, "6", "10.0.1.0/24", 2049, 2049),
+			entry(true, "6", "10.0.1.0/24", 1024, 65535)}, true},
+		{"another port", s2, []record.NetworkACLEntry{entry(false, "6", "10.0.1.0/24", 2048, 2048),
+			entry(true, "-1", everywhere, 0, 0)}, false},
+		{"nothing may leave the client's subnet", s1, []record.NetworkACLEntry{entry(false, "-1", everywhere, 0, 0)}, false},
+		{"nothing may enter it", s1, []record.NetworkACLEntry{entry(true, "-1", everywhere, 0, 0)}, false},
+		{"both may", s1, []record.NetworkACLEntry{entry(true, "6", "10.0.2.50/32", 2049, 2049),
+			entry(false, "6", "10.0.2.0/24", 1024, 65535)}, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			acl := put(w, record.NetworkACLs, record.NetworkACL{EC2Resource: resource("acl-"), VPCID: v.ID,
+				Entries: c.entries})
+			change(w, record.Subnets, c.subnet, func(s *record.Subnet) { s.NetworkACLID = acl.ID })
+			w.waitForRules(v)
+			w.reaches(instanceOf(client), "10.0.2.50:2049", c.reachers)
+			w.reaches(instanceOf(neighbor), "10.0.2.50:2049", true) // within the subnet, where no ACL applies
+			change(w, record.Subnets, c.subnet, func(s *record.Subnet) { s.NetworkACLID = v.acl.ID })
+		})
+	}
+}

@@ -176,6 +176,7 @@ func (d *design) inputRules(r *ruleset) {
 	c.addRule(addressInSet(false, false, "services"), accept())
 	c.addRule(addressInSet(false, true, "services6"), accept())
 	if len(d.endpoints) > 0 {
+		d.endpointACLRules(r, c)
 		c.addRule(stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept())
 		c.addRule(jumpToChain("egress"))
 		c.addRule(goToChain("endpoint-ingress"))
@@ -426,15 +427,14 @@ func protocolNumber(p string) (number byte, all bool) {
 // networkACLRules filter every packet that changes subnets, without memory: by the list of the subnet that it leaves,
 // then by that of the one it enters. No way leads through both, see [design.securityGroupRules].
 func (d *design) networkACLRules(r *ruleset, forward *chain) {
-	filters := func(id string) bool { acl, there := d.acls[id]; return there && !open4All(acl) }
-	if !slices.ContainsFunc(d.subnets, func(s subnet) bool { return filters(s.acl) }) {
+	if !slices.ContainsFunc(d.subnets, func(s subnet) bool { return d.filters(s.acl) }) {
 		return
 	}
 	enter := &set{name: "subnets-entered", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
 	away := &set{name: "subnets-left", key: nftables.TypeDevGroup, data: nftables.TypeVerdict}
 	done := map[string]bool{}
 	for _, s := range d.subnets {
-		if !filters(s.acl) {
+		if !d.filters(s.acl) {
 			continue
 		}
 		from, to := r.addChain("from-"+s.id, nil), r.addChain("to-"+s.id, nil)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/vishvananda/netlink"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
@@ -45,8 +46,18 @@ func TestServicesOfAWSAreReachedInEveryCase(t *testing.T) {
 	w.reaches(instanceOf(client), "100.64.1.1:80", false) // the gateway of the subnet serves nothing
 }
 
-func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
+func TestInterfacesOfServicesHaveSecurityGroups(t *testing.T) {
 	t.Parallel()
+	for _, kind := range []ec2types.NetworkInterfaceType{ec2types.NetworkInterfaceTypeVpcEndpoint,
+		record.InterfaceTypeEFS} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			testInterfacesOfServices(t, kind)
+		})
+	}
+}
+
+func testInterfacesOfServices(t *testing.T, kind ec2types.NetworkInterfaceType) {
 	w := newFixture(t)
 	v := w.newVPC("10.0.0.0/16")
 	s, other := w.newSubnet(v, "10.0.1.0/24"), w.newSubnet(v, "10.0.2.0/24")
@@ -56,7 +67,7 @@ func TestInterfaceEndpointsHaveSecurityGroups(t *testing.T) {
 		GroupID: door.ID})
 	endpoint := w.newENI(s, "", 0, []record.SecurityGroup{door}, "10.0.1.50")
 	change(w, record.NetworkInterfaces, endpoint, func(e *record.NetworkInterface) {
-		e.InterfaceType, e.Attachment.InstanceID, e.RequesterManaged = "vpc_endpoint", "", true
+		e.InterfaceType, e.Attachment.InstanceID, e.RequesterManaged = kind, "", true
 	})
 	client := w.newENI(other, "", 0, []record.SecurityGroup{clients}, "10.0.2.10")
 	neighbor := w.newENI(s, "", 0, []record.SecurityGroup{clients}, "10.0.1.10")

@@ -54,6 +54,18 @@ func CheckMachines(dir string) (all []Problem) {
 	return all
 }
 
+// CheckVolumes returns why machines of this host can have no volumes; nothing when they can.
+func CheckVolumes() (all []Problem) {
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		all = append(all, Problem{"this host has no loop devices: " + err.Error(), "modprobe loop"})
+	}
+	if err := cgroup.CheckDisks(); errors.Is(err, cgroup.ErrNoDisks) {
+		all = append(all, Problem{"cgroup v1 alone denies machines all disks",
+			"mount -t cgroup2 none /sys/fs/cgroup/unified   # and start coracle and the machines again"})
+	}
+	return all
+}
+
 // cgroupFix returns how to get cgroups that machines can be put into.
 func cgroupFix(here Environment) string {
 	if here.Container != "" {

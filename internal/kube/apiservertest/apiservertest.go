@@ -226,7 +226,8 @@ func (s *Server) spawnProcess(args, env []string) *exec.Cmd {
 	s.t.Helper()
 	cmd := exec.Command(s.program, args...)
 	cmd.Dir = s.Dir
-	cmd.Env = append(append([]string{"KUBE_GOGC=25"}, os.Environ()...), env...)
+	// A process that lives for seconds hardly collects garbage, unless it has a lot.
+	cmd.Env = append(append([]string{"GOGC=400", "GOMEMLIMIT=600MiB"}, os.Environ()...), env...)
 	cmd.SysProcAttr = EndWithParent()
 	output := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = output, output

@@ -287,6 +287,17 @@ func TestMapping(t *testing.T) {
 			denied:  "identity is not mapped",
 		},
 		{
+			name: "user of another account", mode: onlyAPI, token: (*fixture).foreigner,
+			entries:  []record.AccessEntry{{PrincipalARN: foreignARN, PrincipalID: "AIDAEVE", Username: "eve"}},
+			username: "eve",
+		},
+		{
+			name: "user of another account that was given the name of a deleted one", mode: onlyAPI,
+			token:   (*fixture).foreigner,
+			entries: []record.AccessEntry{{PrincipalARN: foreignARN, PrincipalID: "AIDAFORMEREVE"}},
+			denied:  "identity is not mapped",
+		},
+		{
 			name: "session of a role that was deleted and created again", mode: onlyAPI,
 			token: func(f *fixture) string {
 				f.role("/", "Ops", "s1")

@@ -239,6 +239,18 @@ func (f *fixture) user(path, userName string) (token string) {
 	return f.token("AKIA"+strings.ToUpper(userName), caller{u.ARN(), u.ID, account}, name)
 }
 
+const foreignARN = "arn:aws:iam::444455556666:user/eve"
+
+// foreigner makes a user of another account and gives a token of it.
+func (f *fixture) foreigner() (token string) {
+	f.t.Helper()
+	_, err := record.Users(f.store).Put(f.t.Context(), record.UserKey("444455556666", "eve"), record.User{
+		Account: "444455556666", Path: "/", Name: "eve", ID: "AIDAEVE", CreatedAt: testNow.Add(-time.Hour),
+	})
+	f.put(err)
+	return f.token("AKIAEVE", caller{foreignARN, "AIDAEVE", "444455556666"}, name)
+}
+
 func (f *fixture) root() (token string) {
 	return f.token("AKIAROOT", caller{"arn:aws:iam::" + account + ":root", account, account}, name)
 }

@@ -79,9 +79,8 @@ func (a *Authenticator) entryOf(ctx context.Context, c record.Cluster, id Identi
 		}
 		// Entries for principals of other accounts may be made before the principals are.
 		entry := row.Value
-		stranger := id.AccountID == c.Account &&
-			(since.Truncate(time.Millisecond).After(entry.CreatedAt) || entry.PrincipalID != "" &&
-				entry.PrincipalID != id.PrincipalID)
+		stranger := id.AccountID == c.Account && since.Truncate(time.Millisecond).After(entry.CreatedAt) ||
+			entry.PrincipalID != "" && entry.PrincipalID != id.PrincipalID
 		if entry.ClusterID == c.ID && !stranger {
 			return entry, nil
 		}

@@ -5,12 +5,16 @@ package clustertest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -189,9 +193,17 @@ type Node struct {
 
 // Ready reports whether pods can be bound to it.
 func (n Node) Ready() bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c struct{ Type, Status, Reason, Message string }) bool {
-		return c.Type == "Ready" && c.Status == "True"
-	}) && len(n.Spec.Taints) == 0
+	return n.Condition("Ready") == "True" && len(n.Spec.Taints) == 0
+}
+
+// Condition returns the status of a condition, empty without one.
+func (n Node) Condition(condition string) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == condition {
+			return c.Status
+		}
+	}
+	return ""
 }
 
 // Address returns the node's address of a kind ("InternalIP"), empty without one.
@@ -207,36 +219,54 @@ func (n Node) Address(kind string) string {
 // Nodes returns all nodes of the cluster.
 func (s *Fixture) Nodes() []Node {
 	s.t.Helper()
-	all, err := s.nodes()
+	all, err := s.TryNodes()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return all
 }
 
-func (s *Fixture) nodes() ([]Node, error) {
+// TryNodes returns all nodes of the cluster. It asks the API server from this process: tests wait for nodes long, and
+// ask often.
+func (s *Fixture) TryNodes() ([]Node, error) {
+	config, err := s.REST(s.t.Context(), s.Config)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(config) // connections are those of the transport, which client-go shares
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, config.Host+"/api/v1/nodes", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("get nodes: %s: %s", response.Status, text)
+	}
 	var list struct{ Items []Node }
-	err := s.json(&list, "get", "nodes")
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
 	return list.Items, err
 }
 
 // JSON decodes what kubectl prints.
 func (s *Fixture) JSON(into any, args ...string) {
 	s.t.Helper()
-	if err := s.json(into, args...); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *Fixture) json(into any, args ...string) error {
 	text, errs, err := s.Try(s.Config, "kubectl", append(args, "-o", "json")...)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), into)
 	}
 	if err != nil {
-		return fmt.Errorf("kubectl %s: %w\n%s%s", strings.Join(args, " "), err, text, errs)
+		s.t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, text, errs)
 	}
-	return nil
 }
 
 // AwaitNodes waits until the instances are Ready nodes without taints, and gives them back in their order. The API
@@ -245,7 +275,7 @@ func (s *Fixture) AwaitNodes(instances ...string) []Node {
 	s.t.Helper()
 	found := make([]Node, len(instances))
 	err := eventually.Try(200*time.Millisecond, func() error {
-		all, err := s.nodes()
+		all, err := s.TryNodes()
 		if err != nil {
 			return err
 		}

@@ -14,10 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracle "github.com/coracle-eks/coracle/internal/aws/ec2"
+	coraclekms "github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -65,8 +67,10 @@ func (w *Fixture) Daemon() string {
 	}
 	w.T.Cleanup(s.Close)
 	mux := wire.NewMux(wire.Options{Credentials: w.Judge, Authorizer: w.Judge, Region: Region})
-	service := coracle.New(coracle.Options{Store: s})
+	keys := coraclekms.New(coraclekms.Options{Store: s})
+	service := coracle.New(coracle.Options{Store: s, Keys: keys})
 	service.Register(mux)
+	keys.Register(mux)
 	if w.Store == nil {
 		w.Store, w.Service = s, service
 	}
@@ -94,6 +98,22 @@ func (w *Fixture) NewClient(url, region string) *ec2.Client {
 	return ec2.New(ec2.Options{
 		Region: region, BaseEndpoint: aws.String(url), RetryMaxAttempts: 1, HTTPClient: w.http,
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
+	})
+}
+
+// KMS returns a client of KMS, with the credentials of the fixture's client.
+func (w *Fixture) KMS() *kms.Client {
+	return kms.New(kms.Options{
+		Region: Region, BaseEndpoint: aws.String(w.URL), RetryMaxAttempts: 1, HTTPClient: w.http,
+		Credentials: credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", ""),
+	})
+}
+
+// ClientWith returns a client with another access key, which Judge.Sessions knows.
+func (w *Fixture) ClientWith(key string) *ec2.Client {
+	return ec2.New(ec2.Options{
+		Region: Region, BaseEndpoint: aws.String(w.URL), RetryMaxAttempts: 1, HTTPClient: w.http,
+		Credentials: credentials.NewStaticCredentialsProvider(key, "secret", ""),
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/launchtemplate"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/networkinterface"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/volume"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -183,6 +184,9 @@ func editInstanceAttribute(c *resource.Change, r *record.Instance, state types.I
 			}
 		}
 		r.InstanceType = types.InstanceType(name)
+		if err := volume.CheckAttachments(c, *r); err != nil {
+			return err
+		}
 		switch {
 		case !kind.Burstable:
 			r.CPUCredits = ""

@@ -116,11 +116,16 @@ func (s *Service) viewInstance(sc resource.Scope, r record.Instance, related rel
 	}
 	v.SubnetId, v.VpcId = aws.String(r.SubnetID), aws.String(r.VPCID)
 	for _, b := range r.BlockDevices {
+		attachment, _ := s.ShowAttachment(sc, r, b.VolumeID)
+		status := types.AttachmentStatus(attachment.State)
+		if attachment.State == types.VolumeAttachmentStateBusy {
+			status = types.AttachmentStatusDetaching
+		}
 		v.BlockDeviceMappings = append(v.BlockDeviceMappings, types.InstanceBlockDeviceMapping{
 			DeviceName: aws.String(b.DeviceName),
 			Ebs: &types.EbsInstanceBlockDevice{
 				AttachTime: aws.Time(b.AttachedAt), DeleteOnTermination: aws.Bool(b.DeleteOnTermination),
-				Status: types.AttachmentStatusAttached, VolumeId: aws.String(b.VolumeID),
+				Status: status, VolumeId: aws.String(b.VolumeID),
 			},
 		})
 	}

@@ -25,10 +25,13 @@ var reservationNames = resource.Naming{Prefix: "r-"}
 const (
 	// maxInstances is the quota of instances of an account in a region.
 	maxInstances = 20000
-	// launchesPerChange keeps a transaction within what any etcd takes: 128 operations, of which a launch needs up to
-	// ten. A larger request is several of them.
-	launchesPerChange = 10
+	// operationsPerChange keeps a transaction within what any etcd takes: 128 operations, of which a launch needs up to
+	// eight, and two for each volume. A larger request is several of them.
+	operationsPerChange = 110
 )
+
+// perChange returns the number of instances that are launched in one transaction.
+func (l *Launch) perChange() int { return min(10, max(1, operationsPerChange/(8+2*len(l.volumes)))) }
 
 // PerChange is the number of instances that are changed in one transaction, which stays within etcd's default limit of
 // 128 operations; a stop needs three an instance. A larger request takes several transactions.
@@ -83,6 +86,7 @@ func (s *Service) RunInstances(ctx context.Context, in *ec2.RunInstancesInput) (
 // or none if they do not allow MinCount. For a client token that has been used before it returns the instances that
 // were launched then.
 func (s *Service) LaunchInstances(sc resource.Scope, l *Launch) ([]record.Instance, error) {
+	sc.DryRun = aws.ToBool(l.request.DryRun)
 	if err := s.authorizeLaunch(sc, l); err != nil {
 		return nil, err
 	}
@@ -101,7 +105,7 @@ func (s *Service) LaunchInstances(sc resource.Scope, l *Launch) ([]record.Instan
 				done = true
 				return nil
 			}
-			added, err = addLaunches(c, l, id, len(existing), min(l.most-len(existing), launchesPerChange))
+			added, err = addLaunches(c, l, id, len(existing), min(l.most-len(existing), l.perChange()))
 			return err
 		})
 		switch {
@@ -314,14 +318,16 @@ func addLaunch(
 		}
 	}
 	for _, v := range l.volumes {
-		volume := v.row
-		volume.EC2Resource = c.NewResource(resource.NewID(c.Volumes.Prefix), nil)
-		volume.AvailabilityZone, volume.InstanceID = r.AvailabilityZone, r.ID
-		c.Volumes.CreateRecord(c, volume)
-		r.BlockDevices = append(r.BlockDevices, record.InstanceBlockDevice{
-			DeviceName: v.device, VolumeID: volume.ID, DeleteOnTermination: v.deleteOnTermination, AttachedAt: now,
+		row, err := v.draft.Create(c, resource.NewID(c.Volumes.Prefix), nil, r.AvailabilityZone, func(v *record.Volume) {
+			v.InstanceID = r.ID
 		})
-		if err := tagLaunched(c, types.ResourceTypeVolume, volume.ID, l, nil); err != nil {
+		if err != nil {
+			return r, err
+		}
+		r.BlockDevices = append(r.BlockDevices, record.InstanceBlockDevice{
+			DeviceName: v.device, VolumeID: row.ID, DeleteOnTermination: v.deleteOnTermination, AttachedAt: now,
+		})
+		if err := tagLaunched(c, types.ResourceTypeVolume, row.ID, l, nil); err != nil {
 			return r, err
 		}
 	}

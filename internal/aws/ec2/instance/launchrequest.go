@@ -64,7 +64,7 @@ func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, me
 	}
 	for _, read := range []func(sc resource.Scope, l *Launch) error{
 		readCounts, readUnserved, s.readImage, s.readUserData, s.readProfile, s.readKey, readMetadata, readMarket,
-		s.readPlacement, readVolumes, readLaunchTags, readChoices,
+		s.readPlacement, s.readVolumes, readLaunchTags, readChoices,
 	} {
 		if err := read(sc, l); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/volume"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
@@ -52,12 +54,16 @@ func (s *Service) targetsOfLaunch(sc resource.Scope, action, createAction string
 	}
 	a.instance()
 	for _, v := range l.volumes {
-		a.addCreated(types.ResourceTypeVolume, map[string][]string{
-			"ec2:VolumeSize": {resource.Decimal(int(v.row.Size))}, "ec2:VolumeType": {string(v.row.Type)},
-			"ec2:VolumeIops":       {resource.Decimal(int(v.row.IOPS))},
-			"ec2:VolumeThroughput": {resource.Decimal(int(v.row.Throughput))},
-			"ec2:Encrypted":        {strconv.FormatBool(v.row.Encrypted)},
-		})
+		conditions := map[string][]string{}
+		row := v.draft.Volume
+		row.AvailabilityZone = ""
+		s.VolumeConditions(sc, conditions, row)
+		delete(conditions, "ec2:AvailabilityZone") // which all targets have
+		a.addCreated(types.ResourceTypeVolume, conditions)
+		if v.draft.Snapshot != nil {
+			a.existing(types.ResourceTypeSnapshot, v.draft.Snapshot.Value.ID,
+				slices.ContainsFunc(data.BlockDeviceMappings, v.isMapping))
+		}
 	}
 	if l.spot != nil {
 		a.addCreated(types.ResourceTypeSpotInstancesRequest, nil)
@@ -178,8 +184,9 @@ func (a *launchAuthorization) instance() {
 }
 
 // authorizeLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its
-// instance profile. The request was authorized by what it said when it came; what is carried out is authorized again,
-// because a launch template may have changed since, and a fleet launches what its own request does not say.
+// instance profile, and use the KMS keys of its volumes. The request was authorized by what it said when it came; what
+// is carried out is authorized again, because a launch template may have changed since, and a fleet launches what its
+// own request does not say.
 func (s *Service) authorizeLaunch(sc resource.Scope, l *Launch) error {
 	action, created := "ec2:RunInstances", "RunInstances"
 	switch service, operation := wire.OperationFrom(sc.Context); {
@@ -190,6 +197,18 @@ func (s *Service) authorizeLaunch(sc resource.Scope, l *Launch) error {
 	}
 	if err := wire.Authorize(sc.Context, s.targetsOfLaunch(sc, action, created, l)...); err != nil {
 		return err
+	}
+	encrypted := false
+	for i := range l.volumes {
+		if err := l.volumes[i].draft.AuthorizeKeys(s.Records, sc, volume.UnknownVolume, true); err != nil {
+			return err
+		}
+		encrypted = encrypted || l.volumes[i].draft.Volume.Encrypted
+	}
+	if encrypted { // with the keys that aliases stood for
+		if err := wire.Authorize(sc.Context, s.targetsOfLaunch(sc, action, created, l)...); err != nil {
+			return err
+		}
 	}
 	return s.mayPass(sc, l.profile)
 }

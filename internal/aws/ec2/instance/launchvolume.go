@@ -9,22 +9,40 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/ec2/image"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/volume"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // launchVolume is a volume that a launch makes.
 type launchVolume struct {
 	device              string
-	row                 record.Volume
+	draft               volume.Draft
 	deleteOnTermination bool
+}
+
+// isMapping reports whether a mapping of a launch template is that of the volume.
+func (v launchVolume) isMapping(m types.LaunchTemplateBlockDeviceMappingRequest) bool {
+	return aws.ToString(m.DeviceName) == v.device && m.Ebs != nil && m.Ebs.SnapshotId != nil
 }
 
 // maxMappings is the maximum number of block devices that a request may map, including those without a device.
 const maxMappings = 200
 
+// checkDevice refuses a name that a device of an instance cannot have beside those that it has.
+func checkDevice(name string, devices []types.BlockDeviceMapping) error {
+	if err := volume.CheckDevice(name); err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if volume.SameDevice(*d.DeviceName, name) {
+			return wire.Errorf("InvalidBlockDeviceMapping", "The devices '%s' and '%s' are the same.", *d.DeviceName, name)
+		}
+	}
+	return nil
+}
+
 // readVolumes reads the block devices of a launch: those of its image, changed and extended by those of the request.
-func readVolumes(_ resource.Scope, l *Launch) error {
+func (s *Service) readVolumes(sc resource.Scope, l *Launch) error {
 	devices := image.BlockDevices(l.image)
 	smallest := map[string]int32{}
 	for _, d := range devices {
@@ -60,6 +78,9 @@ func readVolumes(_ resource.Scope, l *Launch) error {
 			devices = slices.Delete(devices, i, i+1)
 		case want.NoDevice != nil, want.Ebs == nil: // an instance store volume is there or not, whatever is mapped
 		case i < 0:
+			if err := checkDevice(name, devices); err != nil {
+				return err
+			}
 			devices = append(devices, types.BlockDeviceMapping{DeviceName: want.DeviceName, Ebs: want.Ebs})
 		default:
 			if want.Ebs.SnapshotId != nil && *want.Ebs.SnapshotId != aws.ToString(devices[i].Ebs.SnapshotId) {
@@ -81,8 +102,14 @@ func readVolumes(_ resource.Scope, l *Launch) error {
 		return wire.Errorf("InvalidBlockDeviceMapping",
 			"The instance has %d volumes, which is more than the 40 that can be attached.", len(devices))
 	}
+	interfaces := min(max(1, len(l.request.NetworkInterfaces)), l.instanceType.MaxENIs)
+	if most := volume.MaxAttachments(l.instanceType, interfaces); len(devices) > most {
+		return wire.Errorf("AttachmentLimitExceeded",
+			"The instance has %d volumes, and one of type %s can have %d.", len(devices), l.instanceType.Name, most)
+	}
 	for _, d := range devices {
-		v, err := readVolume(*d.DeviceName, *d.Ebs, smallest[*d.DeviceName])
+		least, ofImage := smallest[*d.DeviceName]
+		v, err := s.readVolume(sc, *d.DeviceName, *d.Ebs, ofImage, least)
 		if err != nil {
 			return err
 		}
@@ -91,70 +118,31 @@ func readVolumes(_ resource.Scope, l *Launch) error {
 	return nil
 }
 
-// volumeLimits are the sizes in GiB and the IOPS that a type of volume may have, and its IOPS by default.
-// https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
-var volumeLimits = map[types.VolumeType]struct{ least, most, leastIOPS, mostIOPS, defaultIOPS int32 }{
-	types.VolumeTypeGp2:      {least: 1, most: 16384},
-	types.VolumeTypeGp3:      {least: 1, most: 65536, leastIOPS: 3000, mostIOPS: 80000, defaultIOPS: 3000},
-	types.VolumeTypeIo1:      {least: 4, most: 16384, leastIOPS: 100, mostIOPS: 64000},
-	types.VolumeTypeIo2:      {least: 4, most: 65536, leastIOPS: 100, mostIOPS: 256000},
-	types.VolumeTypeSt1:      {least: 125, most: 16384},
-	types.VolumeTypeSc1:      {least: 125, most: 16384},
-	types.VolumeTypeStandard: {least: 1, most: 1024},
-}
-
-// readVolume checks an EBS volume that is at least as large as its snapshot.
-func readVolume(device string, e types.EbsBlockDevice, snapshot int32) (launchVolume, error) {
-	kind := cmp.Or(e.VolumeType, types.VolumeTypeGp2)
-	limit, ok := volumeLimits[kind]
-	if !ok {
-		return launchVolume{}, wire.Errorf("UnknownVolumeType", "Unsupported volume type '%s' for volume creation.",
-			kind)
+// readVolume checks an EBS volume that is at least as large as its snapshot. Those of the image have no disk: the root
+// file system of the machine stands for them.
+func (s *Service) readVolume(sc resource.Scope, device string, e types.EbsBlockDevice, ofImage bool, least int32) (
+	launchVolume, error) {
+	v := launchVolume{device: device, deleteOnTermination: aws.ToBool(e.DeleteOnTermination)}
+	spec := volume.Spec{Type: e.VolumeType, Size: e.VolumeSize, IOPS: e.Iops, Throughput: e.Throughput,
+		SnapshotID: aws.ToString(e.SnapshotId), Encrypted: e.Encrypted, KMSKeyID: aws.ToString(e.KmsKeyId)}
+	if spec.KMSKeyID != "" {
+		spec.Encrypted = aws.Bool(true)
 	}
-	size := aws.ToInt32(e.VolumeSize)
-	iops, throughput := aws.ToInt32(e.Iops), aws.ToInt32(e.Throughput)
-	switch {
-	case e.SnapshotId != nil && snapshot == 0:
-		return launchVolume{}, wire.Errorf("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.",
-			*e.SnapshotId)
-	case size == 0:
-		return launchVolume{}, resource.MissingParameter("ebs.volumeSize")
-	case size < snapshot:
-		return launchVolume{}, wire.Errorf("InvalidBlockDeviceMapping",
-			"Volume of size %dGB is smaller than snapshot '%s', expect size>= %dGB", size, aws.ToString(e.SnapshotId),
-			snapshot)
-	case size < limit.least || size > limit.most:
-		return launchVolume{},
-			resource.Invalid("Volume of %dGiB is invalid for volume type %s; expected a size between %dGiB and %dGiB", size,
-				kind, limit.least, limit.most)
-	case iops == 0 && limit.leastIOPS > 0 && limit.defaultIOPS == 0:
-		return launchVolume{}, wire.Errorf("MissingParameter", "The parameter iops must be specified for %s volumes.",
-			kind)
-	case iops != 0 && limit.leastIOPS == 0:
-		return launchVolume{}, wire.Errorf("InvalidParameterCombination",
-			"The parameter iops is not supported for %s volumes.", kind)
-	case iops != 0 && (iops < limit.leastIOPS || iops > limit.mostIOPS):
-		return launchVolume{},
-			resource.Invalid("Volume iops of %d is invalid for volume type %s; expected a value between %d and %d", iops, kind,
-				limit.leastIOPS, limit.mostIOPS)
-	case throughput != 0 && kind != types.VolumeTypeGp3:
-		return launchVolume{}, wire.Errorf("InvalidParameterCombination",
-			"The parameter throughput is not supported for %s volumes.", kind)
-	case throughput != 0 && (throughput < 125 || throughput > 2000):
-		return launchVolume{}, resource.InvalidValue(throughput, "throughput", "Expecting a value between 125 and 2000.")
+	var err error
+	if ofImage {
+		v.draft, err = volume.NewImageDraft(s.Records, sc, spec, least)
+	} else {
+		v.draft, err = volume.NewDraft(s.Records, sc, spec)
 	}
 	switch {
-	case kind == types.VolumeTypeGp3:
-		iops, throughput = cmp.Or(iops, limit.defaultIOPS), cmp.Or(throughput, 125)
-	case kind == types.VolumeTypeGp2:
-		iops = min(16000, max(100, 3*size))
+	case err != nil:
+		return v, err
+	case e.OutpostArn != nil:
+		return v, resource.Unsupported("ebs.OutpostArn")
+	case e.VolumeInitializationRate != nil:
+		return v, resource.Unsupported("ebs.VolumeInitializationRate")
+	case aws.ToInt32(e.EbsCardIndex) != 0:
+		return v, resource.InvalidValue(*e.EbsCardIndex, "ebsCardIndex", "The instance type has one EBS card.")
 	}
-	return launchVolume{
-		device: device, deleteOnTermination: aws.ToBool(e.DeleteOnTermination),
-		row: record.Volume{
-			Size: size, Type: kind, IOPS: iops, Throughput: throughput, Encrypted: aws.ToBool(e.Encrypted) ||
-				e.KmsKeyId != nil,
-			KMSKeyID: aws.ToString(e.KmsKeyId), SnapshotID: aws.ToString(e.SnapshotId),
-		},
-	}, nil
+	return v, v.draft.Validate("InvalidBlockDeviceMapping")
 }

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -133,7 +134,7 @@ func (l Lifecycle) edit(
 // KeepTerminated has passed.
 func (l Lifecycle) releaseTerminated(sc resource.Scope, r record.Instance, machine record.Machine,
 	now time.Time) (again time.Duration, gone bool, err error) {
-	attached, err := l.hasAttachments(sc, r)
+	attached, releasing, err := l.hasAttachments(sc, r)
 	if err != nil {
 		return 0, false, err
 	}
@@ -150,6 +151,9 @@ func (l Lifecycle) releaseTerminated(sc resource.Scope, r record.Instance, machi
 	if attached {
 		return 0, false, l.detachAll(sc, r)
 	}
+	if releasing { // the end of an attachment changes the record
+		return 0, false, l.dropMissing(sc, r)
+	}
 	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
 		return left, false, nil
 	}
@@ -158,6 +162,9 @@ func (l Lifecycle) releaseTerminated(sc resource.Scope, r record.Instance, machi
 		r, err := l.s.Instances.DeleteRecord(c, r.ID)
 		if err != nil {
 			return err
+		}
+		if len(r.BlockDevices) > 0 {
+			return fmt.Errorf("delete the record of instance %s: it still has volumes", r.ID)
 		}
 		if r.SpotInstanceRequestID != "" {
 			if _, err := l.s.SpotRequests.Table.Get(c, c.Key(r.SpotInstanceRequestID)); err == nil {
@@ -174,13 +181,36 @@ func (l Lifecycle) releaseTerminated(sc resource.Scope, r record.Instance, machi
 	return 0, err == nil, err
 }
 
-// hasAttachments reports whether anything is attached to an instance.
-func (l Lifecycle) hasAttachments(sc resource.Scope, r record.Instance) (bool, error) {
-	if len(r.BlockDevices) > 0 {
-		return true, nil
+// hasAttachments reports whether anything is attached to an instance, and whether volumes are being detached, which
+// their lifecycle ends once their disks were seen detached.
+func (l Lifecycle) hasAttachments(sc resource.Scope, r record.Instance) (attached, releasing bool, err error) {
+	for _, b := range r.BlockDevices {
+		if b.Detaching.IsZero() || !b.Force {
+			attached = true
+		} else {
+			releasing = true
+		}
+	}
+	if attached {
+		return attached, releasing, nil
 	}
 	interfaces, err := l.s.InterfacesOf(sc, r.ID)
-	return len(interfaces) > 0, err
+	return len(interfaces) > 0, releasing, err
+}
+
+// dropMissing removes the volumes from an instance that has ended which are gone, or do not know it.
+func (l Lifecycle) dropMissing(sc resource.Scope, r record.Instance) error {
+	isMissing := func(b record.InstanceBlockDevice) bool {
+		v, err := l.s.Volumes.Table.Get(sc, sc.Key(b.VolumeID))
+		return errors.Is(err, store.ErrNotFound) || err == nil && !slices.Contains(v.Value.InstanceIDs(), r.ID)
+	}
+	if !slices.ContainsFunc(r.BlockDevices, isMissing) {
+		return nil
+	}
+	return l.edit(sc, r, func(_ *resource.Change, r *record.Instance) error {
+		r.BlockDevices = slices.DeleteFunc(slices.Clone(r.BlockDevices), isMissing)
+		return nil
+	})
 }
 
 // detachAll takes interfaces and volumes from an instance: those that go with it are deleted, the others detached. Each
@@ -224,25 +254,39 @@ func endAttachment(c *resource.Change, id, instanceID string) error {
 	})
 }
 
+// detachVolumes takes the volumes without disks from an instance that has ended, and requests the detachment of the
+// others.
 func detachVolumes(c *resource.Change, r *record.Instance) error {
+	var left []record.InstanceBlockDevice
 	for _, b := range r.BlockDevices {
-		if _, err := c.Volumes.Table.Get(c, c.Key(b.VolumeID)); errors.Is(err, store.ErrNotFound) {
+		v, err := c.Volumes.Table.Get(c, c.Key(b.VolumeID))
+		if errors.Is(err, store.ErrNotFound) {
 			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !v.Value.Diskless {
+			if b.Detaching.IsZero() {
+				b.Detaching = c.Now().UTC()
+			}
+			b.Force = true
+			left = append(left, b)
+			continue
+		}
+		if err := c.Volumes.UpdateRecord(c, b.VolumeID, func(v *record.Volume) error {
+			v.Detach(r.ID)
+			return nil
+		}); err != nil {
+			return err
 		}
 		if b.DeleteOnTermination {
 			if _, err := c.Volumes.DeleteRecord(c, b.VolumeID); err != nil {
 				return err
 			}
-			continue
-		}
-		if err := c.Volumes.UpdateRecord(c, b.VolumeID, func(v *record.Volume) error {
-			v.InstanceID = ""
-			return nil
-		}); err != nil {
-			return err
 		}
 	}
-	r.BlockDevices = nil
+	r.BlockDevices = left
 	return nil
 }
 

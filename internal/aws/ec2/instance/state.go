@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/ec2/networkinterface"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/volume"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // changeStates changes what is wanted of instances and says how their states changed.
@@ -162,6 +165,9 @@ func (s *Service) StartInstances(ctx context.Context, in *ec2.StartInstancesInpu
 		default:
 			return incorrectState(r.ID, "started")
 		}
+		if err := authorizeDisks(c, *r); err != nil {
+			return err
+		}
 		now := s.Now().UTC()
 		r.Wanted, r.WantedSince, r.LaunchTime = types.InstanceStateNameRunning, now, now
 		r.Boot++
@@ -176,6 +182,29 @@ func (s *Service) StartInstances(ctx context.Context, in *ec2.StartInstancesInpu
 		return nil
 	})
 	return &ec2.StartInstancesOutput{StartingInstances: changes}, err
+}
+
+// authorizeDisks demands that the caller may use the keys of the encrypted volumes of an instance, which its machine
+// will read. AWS stops the instance again when the caller may not.
+func authorizeDisks(c *resource.Change, r record.Instance) error {
+	used := map[string]bool{}
+	for _, b := range r.BlockDevices {
+		v, err := c.Volumes.Table.Get(c, c.Key(b.VolumeID))
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !v.Value.Encrypted || used[v.Value.KMSKeyID] {
+			continue
+		}
+		used[v.Value.KMSKeyID] = true
+		if _, err := c.UseKey(c.Scope, v.Value.KMSKeyID, b.VolumeID, volume.AttachActions...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lendAgain lends a public address to an interface that is to have one and has none.

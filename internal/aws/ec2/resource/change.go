@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -17,6 +18,29 @@ type Change struct {
 	*Records
 	order   []string
 	pending map[string]*pending // by table and key
+	volumes map[types.VolumeType]PlannedVolumes
+}
+
+// PlannedVolumes is what a change adds of volumes with disks, for their quotas.
+type PlannedVolumes struct {
+	Count int
+	Size  int64 // GiB
+}
+
+// PlanVolume counts volumes that the change adds, or makes larger by so many GiB. It returns how many volumes the
+// change adds, and the storage of the type.
+func (c *Change) PlanVolume(kind types.VolumeType, size int32, count int) PlannedVolumes {
+	if c.volumes == nil {
+		c.volumes = map[types.VolumeType]PlannedVolumes{}
+	}
+	planned := c.volumes[kind]
+	planned.Count, planned.Size = planned.Count+count, planned.Size+int64(size)
+	c.volumes[kind] = planned
+	all := PlannedVolumes{Size: planned.Size}
+	for _, p := range c.volumes {
+		all.Count += p.Count
+	}
+	return all
 }
 
 // pending is the part of a change that concerns one record.
@@ -39,6 +63,7 @@ func (s *Records) ApplyChange(ctx context.Context, dryRun *bool, plan func(*Chan
 
 // CommitPlan is like ApplyChange, in a given scope.
 func (s *Records) CommitPlan(sc Scope, dryRun *bool, plan func(*Change) error) error {
+	sc.DryRun = sc.DryRun || aws.ToBool(dryRun)
 	for {
 		c := NewChange(s, sc)
 		if err := plan(c); err != nil {
@@ -68,7 +93,7 @@ func NewChange(s *Records, sc Scope) *Change {
 }
 
 // Reset forgets what has been planned.
-func (c *Change) Reset() { c.order, c.pending = nil, map[string]*pending{} }
+func (c *Change) Reset() { c.order, c.pending, c.volumes = nil, map[string]*pending{}, nil }
 
 // Add plans an operation on a row, which name identifies in the change.
 func (c *Change) Add(name string, op func() store.Op) { c.add(name, &pending{op: op}) }
@@ -105,6 +130,11 @@ func (k Kind[R]) Require(c *Change, id string) error {
 		c.add(id, &pending{weak: true, op: func() store.Op { return k.Table.CheckOp(row) }})
 	}
 	return err
+}
+
+// Hold demands that the resource is still as it was read.
+func (k Kind[R]) Hold(c *Change, row store.Row[R]) {
+	c.add(row.Value.Identity().ID, &pending{weak: true, op: func() store.Op { return k.Table.CheckOp(row) }})
 }
 
 // CreateRecord adds a new resource.

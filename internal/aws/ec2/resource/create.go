@@ -7,6 +7,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // Creation is the common part of the calls that create a resource.
@@ -68,4 +69,14 @@ func (k Kind[R]) CheckQuota(sc Scope, most int, fits func(R) bool, code, what st
 		err = wire.Errorf(code, "The maximum number of %s has been reached.", what)
 	}
 	return err
+}
+
+// ReleaseToken frees the client token of a resource that is deleted, and whose record stays for some time.
+func (c *Change) ReleaseToken(names Naming, r *record.EC2Resource) {
+	if r.ClientToken == "" {
+		return
+	}
+	key := record.EC2ClientTokenKey(c.Account, c.Region, names.Prefix, r.ClientToken)
+	r.ClientToken = ""
+	c.Add("token/"+r.ID, func() store.Op { return c.ClientTokens.RemoveOp(key) })
 }

@@ -24,6 +24,12 @@ func MustRead[T any](read T, err error) T {
 var ErrDryRun = &wire.Error{Code: "DryRunOperation", Message: "Request would have succeeded, but DryRun flag is set.",
 	Status: 412}
 
+// IsRefusal reports whether an error tells the caller what is wrong with a request.
+func IsRefusal(err error) bool {
+	var refused *wire.Error
+	return errors.As(err, &refused)
+}
+
 // MissingParameter returns the error about a parameter that a request must have.
 func MissingParameter(parameter string) error {
 	return wire.Errorf("MissingParameter", "The request must contain the parameter %s", parameter)

@@ -143,6 +143,14 @@ func (r *Records) setComputeKinds() {
 		},
 		records: r, Table: record.Volumes(s),
 	}
+	r.Snapshots = Kind[record.Snapshot]{
+		Naming: Naming{
+			Resource: types.ResourceTypeSnapshot, Prefix: "snap-", Noun: "snapshot", Parameter: "snapshotId",
+			NotFound: "InvalidSnapshot.NotFound", Malformed: "InvalidSnapshotID.Malformed",
+			Absent: "The snapshot '%s' does not exist.",
+		},
+		records: r, Table: record.Snapshots(s),
+	}
 	r.PlacementGroups = Kind[record.PlacementGroup]{
 		Naming: Naming{
 			Resource: types.ResourceTypePlacementGroup, Prefix: "pg-", Noun: "placement group ID", Parameter: "groupId",
@@ -182,7 +190,7 @@ func (s *Records) resourceKinds() []AnyKind {
 	return []AnyKind{
 		s.VPCs, s.Subnets, s.SecurityGroups, s.RouteTables, s.InternetGateways, s.EgressOnlyInternetGateways,
 		s.NATGateways, s.Addresses, s.NetworkInterfaces, s.NetworkACLs, s.DHCPOptions, s.VPCEndpoints,
-		s.KeyPairs, s.Instances, s.Volumes, s.PlacementGroups, s.LaunchTemplates, s.SpotRequests, s.Fleets,
+		s.KeyPairs, s.Instances, s.Volumes, s.Snapshots, s.PlacementGroups, s.LaunchTemplates, s.SpotRequests, s.Fleets,
 		ruleKind{s},
 	}
 }

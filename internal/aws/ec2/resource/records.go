@@ -16,6 +16,8 @@ type Records struct {
 	PublicRange netip.Prefix
 	// EnsureDefaults creates what every account finds in a region: default DHCP options and a default VPC.
 	EnsureDefaults func(Scope) error
+	// Keys uses KMS keys; nil where there is no KMS, and nothing can be encrypted.
+	Keys Keys
 
 	Regions                store.Table[record.EC2Region]
 	Tags                   store.Table[record.EC2Tags]
@@ -28,9 +30,13 @@ type Records struct {
 	LaunchTemplateNames    store.Table[record.LaunchTemplateName]
 	LaunchTemplateVersions store.Table[record.LaunchTemplateVersion]
 
-	// What was observed of instances, and what IAM has.
+	EBSSettings store.Table[record.EBSSettings]
+
+	// What was observed of instances, volumes and snapshots, and what IAM has.
 	Machines         store.Table[record.Machine]
 	Consoles         store.Table[record.MachineConsole]
+	VolumeDisks      store.Table[record.VolumeDisk]
+	SnapshotDisks    store.Table[record.SnapshotDisk]
 	InstanceProfiles store.Table[record.InstanceProfile]
 	Roles            store.Table[record.Role]
 
@@ -49,10 +55,14 @@ type Records struct {
 	KeyPairs                   Kind[record.KeyPair]
 	Instances                  Kind[record.Instance]
 	Volumes                    Kind[record.Volume]
+	Snapshots                  Kind[record.Snapshot]
 	PlacementGroups            Kind[record.PlacementGroup]
 	LaunchTemplates            Kind[record.LaunchTemplate]
 	SpotRequests               Kind[record.SpotRequest]
 	Fleets                     Kind[record.Fleet]
+
+	snapshotsByID   store.Index[record.Snapshot] // by region and ID, of all accounts
+	sharedSnapshots store.Index[record.Snapshot] // by region, of those that others may use
 }
 
 // NewRecords returns the records over the tables of a store.
@@ -72,12 +82,24 @@ func NewRecords(s *store.Store, publicRange netip.Prefix, now func() time.Time) 
 		PlacementGroupNames:    record.PlacementGroupNames(s),
 		LaunchTemplateNames:    record.LaunchTemplateNames(s),
 		LaunchTemplateVersions: record.LaunchTemplateVersions(s),
+		EBSSettings:            record.EBSSettingsTable(s),
 
 		Machines:         record.Machines(s),
 		Consoles:         record.MachineConsoles(s),
+		VolumeDisks:      record.VolumeDisks(s),
+		SnapshotDisks:    record.SnapshotDisks(s),
 		InstanceProfiles: record.InstanceProfiles(s),
 		Roles:            record.Roles(s),
 	}
 	r.setKinds()
+	r.snapshotsByID = store.NewIndex(r.Snapshots.Table, "id", func(s record.Snapshot) string {
+		return store.Key(s.Region, s.ID)
+	})
+	r.sharedSnapshots = store.NewIndex(r.Snapshots.Table, "shared", func(s record.Snapshot) string {
+		if !s.Public && len(s.SharedWith) == 0 {
+			return ""
+		}
+		return s.Region
+	})
 	return r
 }

@@ -20,6 +20,7 @@ type Scope struct {
 	Account string
 	Region  string
 	Caller  wire.Caller
+	DryRun  bool // whether nothing may be written
 }
 
 // RequestScope returns the scope of a request, in which the account's default resources exist.
@@ -48,8 +49,11 @@ func (sc Scope) KeyPrefix() string { return store.Prefix(sc.Account, sc.Region) 
 // Key returns the key of a resource of the account.
 func (sc Scope) Key(id string) string { return record.EC2Key(sc.Account, sc.Region, id) }
 
-// ARN returns the ARN of a resource of the account.
+// ARN returns the ARN of a resource of the account. That of a snapshot has no account.
 func (sc Scope) ARN(resource types.ResourceType, id string) string {
+	if resource == types.ResourceTypeSnapshot {
+		return "arn:aws:ec2:" + sc.Region + "::snapshot/" + id
+	}
 	return "arn:aws:ec2:" + sc.Region + ":" + sc.Account + ":" + string(resource) + "/" + id
 }
 

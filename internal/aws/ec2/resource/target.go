@@ -45,6 +45,8 @@ var named = map[string]types.ResourceType{
 	"RemoveSubnetIds":             types.ResourceTypeSubnet,
 	"VpcEndpointId":               types.ResourceTypeVpcEndpoint,
 	"VpcEndpointIds":              types.ResourceTypeVpcEndpoint,
+	"SnapshotId":                  types.ResourceTypeSnapshot,
+	"SourceVolumeId":              types.ResourceTypeVolume,
 	"VolumeId":                    types.ResourceTypeVolume,
 	"VpcId":                       types.ResourceTypeVpc,
 }
@@ -155,6 +157,14 @@ func (s *Records) ResourceTarget(sc Scope, action string, resource types.Resourc
 			s.instanceConditions(sc, conditions, r)
 		}
 	}
+	if resource == types.ResourceTypeVolume {
+		if r, err := s.Volumes.GetRecord(sc, &id); err == nil {
+			s.VolumeConditions(sc, conditions, r)
+		}
+	}
+	if resource == types.ResourceTypeSnapshot {
+		s.addSnapshotConditions(sc, conditions, id)
+	}
 	if resource == types.ResourceTypePlacementGroup {
 		if group, err := s.PlacementGroups.GetRecord(sc, &id); err == nil {
 			id = group.Name
@@ -177,6 +187,7 @@ var idKeys = map[types.ResourceType]string{
 	types.ResourceTypeNetworkInterface: "ec2:NetworkInterfaceID",
 	types.ResourceTypeRouteTable:       "ec2:RouteTableID",
 	types.ResourceTypeSecurityGroup:    "ec2:SecurityGroupID",
+	types.ResourceTypeSnapshot:         "ec2:SnapshotID",
 	types.ResourceTypeSubnet:           "ec2:SubnetID",
 	types.ResourceTypeVolume:           "ec2:VolumeID",
 	types.ResourceTypeVpc:              "ec2:VpcID",
@@ -196,11 +207,7 @@ func (s *Records) createTargets(sc Scope, action string, resource types.Resource
 	var tags []types.Tag
 	if specifications := reflect.Indirect(reflect.ValueOf(input)).FieldByName(
 		"TagSpecifications"); specifications.IsValid() {
-		for _, spec := range specifications.Interface().([]types.TagSpecification) {
-			if spec.ResourceType == resource {
-				tags = append(tags, spec.Tags...)
-			}
-		}
+		tags = SpecifiedTags(resource, specifications.Interface().([]types.TagSpecification))
 	}
 	id := "*"
 	switch request := input.(type) { // the only ones that know before
@@ -225,16 +232,33 @@ func (s *Records) createTargets(sc Scope, action string, resource types.Resource
 			}
 		}
 	}
-	AddRequestTags(fresh.Conditions, tags)
-	targets := []wire.Target{fresh}
+	targets := WithTagging(sc, fresh, tags)
 	if resource == types.ResourceTypeSecurityGroupRule {
 		// The service authorization reference calls the rule optional: policies such as AmazonEKSServiceRolePolicy
 		// allow these actions on the group alone.
-		targets = nil
+		targets = targets[1:]
 	}
+	return targets
+}
+
+// SpecifiedTags returns the tags of specifications for a type of resource.
+func SpecifiedTags(resource types.ResourceType, specifications []types.TagSpecification) []types.Tag {
+	var tags []types.Tag
+	for _, spec := range specifications {
+		if spec.ResourceType == resource {
+			tags = append(tags, spec.Tags...)
+		}
+	}
+	return tags
+}
+
+// WithTagging returns the target of something new and, when it gets tags, ec2:CreateTags on it.
+func WithTagging(sc Scope, fresh wire.Target, tags []types.Tag) []wire.Target {
+	AddRequestTags(fresh.Conditions, tags)
+	targets := []wire.Target{fresh}
 	if len(tags) > 0 {
 		tagging := wire.Target{Action: "ec2:CreateTags", Resource: fresh.Resource, Conditions: map[string][]string{
-			"ec2:Region": {sc.Region}, "ec2:CreateAction": {strings.TrimPrefix(action, "ec2:")},
+			"ec2:Region": {sc.Region}, "ec2:CreateAction": {strings.TrimPrefix(fresh.Action, "ec2:")},
 		}}
 		AddRequestTags(tagging.Conditions, tags)
 		targets = append(targets, tagging)

@@ -1,4 +1,10 @@
-// Package volume serves the volumes of the EC2 API: those that instances have been launched with.
+// Package volume serves the EBS volumes of the EC2 API: it creates, attaches, modifies and deletes them. It records
+// what is wanted, and shows what was observed of the disks that internal/host/volume makes.
+//
+//   - spec.go is what types of volumes may have, which launches of instances ask for as well, and the keys that a
+//     caller needs permission for.
+//   - create.go, attach.go, modify.go, attribute.go, settings.go, status.go and volume.go have the operations.
+//   - lifecycle.go does what follows from what was observed.
 package volume
 
 import (
@@ -25,5 +31,10 @@ func New(records *resource.Records) *Service {
 
 // Register serves the operations.
 func (s *Service) Register(mux *wire.Mux) {
+	resource.Register(mux, s.attachmentHandlers()...)
+	resource.Register(mux, s.attributeHandlers()...)
+	resource.Register(mux, s.creationHandlers()...)
+	resource.Register(mux, s.modificationHandlers()...)
+	resource.Register(mux, s.settingHandlers()...)
 	resource.Register(mux, s.volumeHandlers()...)
 }

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"context"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -17,10 +16,11 @@ func (s *Service) newVolumeView() resource.View[record.Volume, types.Volume] {
 	type v = types.Volume
 	attached := func(values func(types.VolumeAttachment) []string) func(v) []string {
 		return func(x v) []string {
-			if len(x.Attachments) == 0 {
-				return nil
+			var all []string
+			for _, a := range x.Attachments {
+				all = append(all, values(a)...)
 			}
-			return values(x.Attachments[0])
+			return all
 		}
 	}
 	return resource.View[record.Volume, v]{
@@ -50,6 +50,7 @@ func (s *Service) newVolumeView() resource.View[record.Volume, types.Volume] {
 			"operator.managed":     resource.BoolFilter(func(x v) *bool { return x.Operator.Managed }),
 			"operator.principal":   resource.StringFilter(func(x v) *string { return x.Operator.Principal }),
 			"size":                 resource.IntFilter(func(x v) *int32 { return x.Size }),
+			"source-volume-id":     resource.StringFilter(func(x v) *string { return x.SourceVolumeId }),
 			"snapshot-id":          resource.StringFilter(func(x v) *string { return x.SnapshotId }),
 			"status":               resource.EnumFilter(func(x v) types.VolumeState { return x.State }),
 			"volume-id":            resource.StringFilter(func(x v) *string { return x.VolumeId }),
@@ -60,34 +61,21 @@ func (s *Service) newVolumeView() resource.View[record.Volume, types.Volume] {
 
 func (s *Service) viewVolume(sc resource.Scope, r record.Volume) types.Volume {
 	z, _ := sc.FindZone(r.AvailabilityZone)
+	disk := s.VolumeDisk(sc, r.ID)
 	v := types.Volume{
 		Attachments: []types.VolumeAttachment{}, AvailabilityZone: aws.String(r.AvailabilityZone),
 		AvailabilityZoneId: aws.String(z.ID),
 		CreateTime:         aws.Time(r.CreatedAt), Encrypted: aws.Bool(r.Encrypted), KmsKeyId: resource.OrNil(r.KMSKeyID),
-		MultiAttachEnabled: aws.Bool(false),
-		Operator:           &types.OperatorResponse{Managed: aws.Bool(false)}, Size: aws.Int32(r.Size),
-		SnapshotId: aws.String(r.SnapshotID),
-		State:      types.VolumeStateAvailable, Tags: s.ListTags(sc, r.ID), VolumeId: aws.String(r.ID),
-		VolumeType: r.Type,
+		Iops: positive(r.IOPS), MultiAttachEnabled: aws.Bool(r.MultiAttach),
+		Operator: &types.OperatorResponse{Managed: aws.Bool(false)}, Size: aws.Int32(shownSize(r, disk)),
+		SnapshotId: aws.String(r.SnapshotID), SourceVolumeId: resource.OrNil(r.SourceVolumeID),
+		State: resource.VolumeState(r, disk), Tags: s.ListTags(sc, r.ID), Throughput: positive(r.Throughput),
+		VolumeId: aws.String(r.ID), VolumeType: r.Type,
 	}
-	if r.IOPS > 0 {
-		v.Iops = aws.Int32(r.IOPS)
-	}
-	if r.Throughput > 0 {
-		v.Throughput = aws.Int32(r.Throughput)
-	}
-	if r.InstanceID != "" {
-		v.State = types.VolumeStateInUse
-		holder := resource.MustRead(s.Instances.Table.Get(sc, sc.Key(r.InstanceID))).Value
-		if i := slices.IndexFunc(holder.BlockDevices,
-			func(b record.InstanceBlockDevice) bool { return b.VolumeID == r.ID }); i >= 0 {
-			b := holder.BlockDevices[i]
-			v.Attachments = append(v.Attachments, types.VolumeAttachment{
-				AttachTime: aws.Time(b.AttachedAt), DeleteOnTermination: aws.Bool(b.DeleteOnTermination),
-				Device:     aws.String(b.DeviceName),
-				InstanceId: aws.String(r.InstanceID), State: types.VolumeAttachmentStateAttached,
-				VolumeId: aws.String(r.ID),
-			})
+	for _, id := range r.InstanceIDs() {
+		holder := resource.MustRead(s.Instances.Table.Get(sc, sc.Key(id))).Value
+		if a, there := s.ShowAttachment(sc, holder, r.ID); there {
+			v.Attachments = append(v.Attachments, a)
 		}
 	}
 	return v
@@ -98,7 +86,6 @@ func (s *Service) volumeHandlers() []wire.Handler {
 	return []wire.Handler{
 		wire.Handle(s.DescribeVolumes, resource.OnRegion),
 		wire.Handle(s.DescribeVolumeStatus, resource.OnRegion),
-		wire.Handle(s.DeleteVolume, resource.Touching[ec2.DeleteVolumeInput](s.Records)),
 	}
 }
 
@@ -114,72 +101,4 @@ func (s *Service) DescribeVolumes(ctx context.Context, in *ec2.DescribeVolumesIn
 		found = []types.Volume{}
 	}
 	return &ec2.DescribeVolumesOutput{Volumes: found, NextToken: next}, err
-}
-
-// DescribeVolumeStatus lists the statuses of volumes: all is well with them.
-func (s *Service) DescribeVolumeStatus(ctx context.Context, in *ec2.DescribeVolumeStatusInput) (
-	*ec2.DescribeVolumeStatusOutput, error) {
-	sc, err := s.RequestScope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Volumes.ListByID(sc, in.VolumeIds)
-	if err != nil {
-		return nil, err
-	}
-	var items []resource.Item[types.VolumeStatusItem]
-	for _, r := range rows {
-		z, _ := sc.FindZone(r.AvailabilityZone)
-		items = append(items, resource.Item[types.VolumeStatusItem]{ID: r.ID, View: types.VolumeStatusItem{
-			Actions: []types.VolumeStatusAction{}, AvailabilityZone: aws.String(r.AvailabilityZone),
-			AvailabilityZoneId: aws.String(z.ID), Events: []types.VolumeStatusEvent{},
-			VolumeId: aws.String(r.ID),
-			VolumeStatus: &types.VolumeStatusInfo{Status: types.VolumeStatusInfoStatusOk,
-				Details: []types.VolumeStatusDetails{
-					{Name: types.VolumeStatusNameIoEnabled, Status: aws.String("passed")},
-					{Name: types.VolumeStatusNameIoPerformance, Status: aws.String("not-applicable")},
-				}},
-		}})
-	}
-	none := func(types.VolumeStatusItem) []string { return nil }
-	found, next, err := resource.DescribeItems(
-		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.VolumeIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"volumeIds",
-		items,
-		resource.Filters[types.VolumeStatusItem]{
-			"action.code": none, "action.description": none, "action.event-id": none,
-			"availability-zone": resource.StringFilter(func(x types.VolumeStatusItem) *string { return x.AvailabilityZone }),
-			"availability-zone-id": resource.StringFilter(
-				func(x types.VolumeStatusItem) *string { return x.AvailabilityZoneId }),
-			"event.description": none, "event.event-id": none, "event.event-type": none, "event.not-after": none,
-			"event.not-before": none,
-			"volume-status.details-name": func(x types.VolumeStatusItem) []string {
-				return resource.CollectValues(x.VolumeStatus.Details,
-					func(d types.VolumeStatusDetails) *types.VolumeStatusName { return &d.Name })
-			},
-			"volume-status.details-status": func(x types.VolumeStatusItem) []string {
-				return resource.CollectValues(x.VolumeStatus.Details,
-					func(d types.VolumeStatusDetails) *string { return d.Status })
-			},
-			"volume-status.status": resource.EnumFilter(
-				func(x types.VolumeStatusItem) types.VolumeStatusInfoStatus { return x.VolumeStatus.Status }),
-		},
-		nil,
-	)
-	if found == nil {
-		found = []types.VolumeStatusItem{}
-	}
-	return &ec2.DescribeVolumeStatusOutput{VolumeStatuses: found, NextToken: next}, err
-}
-
-// DeleteVolume deletes a volume that no instance has any more.
-func (s *Service) DeleteVolume(ctx context.Context, in *ec2.DeleteVolumeInput) (*ec2.DeleteVolumeOutput, error) {
-	return &ec2.DeleteVolumeOutput{}, s.ApplyChange(ctx, in.DryRun, func(c *resource.Change) error {
-		r, err := s.Volumes.DeleteRecord(c, aws.ToString(in.VolumeId))
-		if err == nil && r.InstanceID != "" {
-			err = wire.Errorf("VolumeInUse", "Volume %s is currently attached to %s", r.ID, r.InstanceID)
-		}
-		return err
-	})
 }

@@ -227,7 +227,7 @@ func (s *Service) CreateAccessEntry(
 	}
 }
 
-// checkPrincipal returns the principal of an entry to be created, and its unique ID if it is of this account.
+// checkPrincipal returns the principal of an entry to be created, and its unique ID if it is known here.
 func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (principal.Principal, string, error) {
 	p, ok := principal.Parse(arn)
 	if !ok {
@@ -241,11 +241,11 @@ func (s *Service) checkPrincipal(ctx context.Context, cluster, arn string) (prin
 			"The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role",
 		)
 	}
-	// Other accounts may be beyond this machine: what is in them is taken on trust.
-	if p.Account != resource.ScopeOf(ctx).Account {
-		return p, "", nil
-	}
 	_, id, exists, err := s.principals.Lookup(ctx, p)
+	// Other accounts may be beyond this machine: who is not found in them is taken on trust.
+	if p.Account != resource.ScopeOf(ctx).Account {
+		return p, id, err
+	}
 	if err == nil && !exists {
 		err = exception.InvalidParameter(cluster, "The specified principalArn is invalid: invalid principal.")
 	}

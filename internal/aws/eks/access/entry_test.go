@@ -288,15 +288,18 @@ func TestEntriesKnowTheirPrincipal(t *testing.T) {
 	w.Create("c")
 	ekstest.Put(w.T, record.Users(w.Store), record.UserKey(ekstest.Account, "bob"),
 		record.User{Account: ekstest.Account, Path: "/", Name: "bob", ID: "AIDABOB"})
+	ekstest.Put(w.T, record.Users(w.Store), record.UserKey("444455556666", "eve"),
+		record.User{Account: "444455556666", Path: "/", Name: "eve", ID: "AIDAEVE"})
 	for _, arn := range []string{"arn:aws:iam::" + ekstest.Account + ":user/bob",
-		"arn:aws:iam::444455556666:user/bob"} {
+		"arn:aws:iam::444455556666:user/bob", "arn:aws:iam::444455556666:user/eve"} {
 		if _, err := w.Client.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: aws.String("c"),
 			PrincipalArn: aws.String(arn)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for arn, want := range map[string]string{ekstest.RootARN: ekstest.Account, "arn:aws:iam::" + ekstest.Account +
-		":user/bob": "AIDABOB", "arn:aws:iam::444455556666:user/bob": ""} {
+		":user/bob": "AIDABOB", "arn:aws:iam::444455556666:user/bob": "",
+		"arn:aws:iam::444455556666:user/eve": "AIDAEVE"} {
 		row, err := record.AccessEntries(w.Store).Get(t.Context(), record.AccessEntryKey(ekstest.Account,
 			ekstest.Region, "c", arn))
 		if err != nil || row.Value.PrincipalID != want {

@@ -85,10 +85,10 @@ func New(t testing.TB) *Fixture {
 		t.Fatal(err)
 	}
 	mux := wire.NewMux(wire.Options{Credentials: f.Judge, Authorizer: f.Judge, Region: Region})
-	machines := ec2service.New(ec2service.Options{Store: f.Store})
-	machines.Register(mux)
 	keys := kmsapi.New(kmsapi.Options{Store: f.Store})
 	keys.Register(mux)
+	machines := ec2service.New(ec2service.Options{Store: f.Store, Keys: keys})
+	machines.Register(mux)
 	coracle.New(coracle.Options{
 		KMS: keys, Store: f.Store, EC2: machines, ServiceLinkedRoles: links{f}, Catalog: f.Catalog,
 		Now: func() time.Time { return Today },

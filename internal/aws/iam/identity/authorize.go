@@ -53,6 +53,27 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 	return nil
 }
 
+// AuthorizeAnonymous decides about a target by the policy of its resource alone, for somebody without an identity. It
+// returns nil or a *wire.Denied, as Authorize does.
+func (i *Identity) AuthorizeAnonymous(ctx context.Context, t wire.Target) error {
+	policies, err := withResource(policy.Policies{}, t)
+	if err != nil {
+		return err
+	}
+	d := policy.Evaluate(&policy.Request{
+		Action: t.Action, Resource: t.Resource, Principal: policy.Principal{Type: policy.Anonymous},
+		Keys: policy.Layers{policy.Context(wire.GlobalConditions(ctx)), policy.Context(t.Conditions)}, Unread: t.Unread,
+		Budget: policy.NewBudget(ctx, maxSteps),
+	}, policies)
+	if err := context.Cause(ctx); d.Err != nil && err != nil {
+		return err
+	}
+	if d.Allowed() {
+		return nil
+	}
+	return &wire.Denied{Action: t.Action, Resource: cmp.Or(t.Named, t.Resource), Reason: d.Reason()}
+}
+
 // checkSession refuses what no policy can allow to the credentials of GetSessionToken and GetFederationToken: all of
 // IAM, because nobody has an MFA device here, and all of STS but AssumeRole and GetCallerIdentity. A service that acts
 // on behalf of a caller with an access key may do what they may.
@@ -123,7 +144,10 @@ func renameUnlessMeant(request *policy.Request, ids map[string]string) {
 		who.ARN = who.ID
 	}
 	if id, ok := ids[who.IAMARN]; ok && id != who.ID {
-		who.ARN, who.IAMARN = who.ID, who.ID
+		who.IAMARN = who.ID
+		if who.Type != policy.FederatedUser { // whose own ARN is not made of the user's
+			who.ARN = who.ID
+		}
 	}
 }
 

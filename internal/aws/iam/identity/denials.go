@@ -78,9 +78,8 @@ func (i *Identity) recordDenial(ctx context.Context, account, principal string, 
 		denial = &Denial{DenialCause: cause, First: now}
 		kept.Add(cause, denial)
 	}
-	keys := wire.GlobalConditions(ctx)
 	denial.Last, denial.Count, denial.RequestID = now, denial.Count+1, wire.RequestIDFrom(ctx)
-	denial.SourceIP, denial.UserAgent = firstOf(keys["aws:SourceIp"]), cutDenial(firstOf(keys["aws:UserAgent"]))
+	denial.SourceIP, denial.UserAgent = wire.SourceIPFrom(ctx), cutDenial(wire.UserAgentFrom(ctx))
 }
 
 // Denials returns what was refused in an account, the newest first.
@@ -103,10 +102,3 @@ func (i *Identity) Denials(account string) []Denial {
 
 // cutDenial returns a text of its own: one that is a part of a request would keep all of that in memory.
 func cutDenial(text string) string { return strings.Clone(text[:min(len(text), maxDenialText)]) }
-
-func firstOf(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
-}

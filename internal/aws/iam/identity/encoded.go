@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -75,9 +76,10 @@ func (i *Identity) encodeDenial(ctx context.Context, caller wire.Caller, t wire.
 	}
 	m.Context.Principal.ID, m.Context.Principal.ARN = caller.UserID, caller.ARN
 	m.Context.Action, m.Context.Resource = t.Action, cutDenial(cmp.Or(t.Named, t.Resource))
-	keys := maps.Clone(t.Conditions)
-	if keys == nil {
-		keys = map[string][]string{}
+	keys := map[string][]string{}
+	if (t.Owner == "" || t.Owner == caller.Account) && !strings.HasPrefix(t.Action, "kms:") {
+		// What is known of others' resources, and of keys that the caller may not use, is not theirs to learn.
+		maps.Copy(keys, t.Conditions)
 	}
 	maps.Copy(keys, wire.GlobalConditions(ctx))
 	m.Context.Conditions.Items = []decodedCondition{}

@@ -160,6 +160,9 @@ func (i *Identity) compile(ctx context.Context, who *bearer) (*principal, error)
 		p.ARN = p.IAMARN
 	}
 	p.keys["aws:PrincipalArn"] = []string{p.IAMARN}
+	if p.Type == policy.FederatedUser {
+		p.keys["aws:PrincipalArn"] = []string{p.ARN}
+	}
 	p.keys["aws:PrincipalAccount"] = []string{p.Account}
 	p.keys["aws:PrincipalType"] = []string{string(p.Type)}
 	p.keys["aws:PrincipalIsAWSService"] = []string{"false"}
@@ -234,10 +237,10 @@ func (i *Identity) addBoundary(ctx context.Context, p *principal, account, arn s
 func (i *Identity) addSession(ctx context.Context, p *principal, s *Session) error {
 	if s.Federated {
 		p.Type = policy.FederatedUser
-		p.IAMARN = s.sessionARN("")
-		p.ID = ""
+		p.ARN = s.sessionARN("")
 		delete(p.keys, "aws:username")
 		if s.User == "" { // of the root user: all that the session policies allow
+			p.IAMARN, p.ID = p.ARN, ""
 			all, _ := managed.Get("arn:aws:iam::aws:policy/AdministratorAccess")
 			p.policies.Identity = []policy.Source{{Document: all.Compiled()}}
 		}

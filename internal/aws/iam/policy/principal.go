@@ -25,9 +25,14 @@ type Principal struct {
 	Type    PrincipalType
 	Account string // of Account, User, AssumedRole and FederatedUser
 	ARN     string // of the caller: user, root, or arn:aws:sts::111122223333:assumed-role/Name/session
-	IAMARN  string // the user or role that the caller's policies hang on; the same as ARN but for AssumedRole
+	IAMARN  string // the user or role that the caller's policies hang on; not the ARN of AssumedRole, FederatedUser
 	ID      string // AIDA..., AROA... without the session, as a policy names a principal that is gone
 	Name    string // of Service: "eks.amazonaws.com"; of WebIdentity: the ARN of the provider
+}
+
+// isSession reports whether the caller is a session of a role or user, whom policies may name instead.
+func (who *Principal) isSession() bool {
+	return who.Type == AssumedRole || who.Type == FederatedUser
 }
 
 // principals is the Principal or NotPrincipal of a statement.
@@ -47,7 +52,7 @@ type grant int
 const (
 	noGrant      grant = iota
 	accountGrant       // the caller's account: the identity-based policies must allow as well
-	roleGrant          // the caller's role: the boundary and the session policies still bind
+	roleGrant          // the role or user whose session it is: the boundary and the session policies still bind
 	directGrant        // the caller: nothing else need allow
 )
 
@@ -149,7 +154,7 @@ func (p *principals) matchPrincipal(who *Principal, effect Effect) grant {
 		if slices.Contains(p.aws, who.ARN) {
 			return directGrant
 		}
-		if who.Type == AssumedRole && (slices.Contains(p.aws, who.IAMARN) || slices.Contains(p.aws, who.ID)) {
+		if who.isSession() && (slices.Contains(p.aws, who.IAMARN) || slices.Contains(p.aws, who.ID)) {
 			return roleGrant
 		}
 		if who.ID != "" && slices.Contains(p.aws, who.ID) {
@@ -183,7 +188,7 @@ func matchGrantees(grantees []string, who *Principal) grant {
 }
 
 // exempts reports whether a NotPrincipal excludes the caller. A Deny excludes only a caller whose every name is listed:
-// its account, its role and its session. An Allow excludes a caller of whom any name is listed.
+// its account, its role or user, and its session. An Allow excludes a caller of whom any name is listed.
 func (p *principals) exempts(who *Principal, effect Effect) bool {
 	if p.anyone {
 		return true
@@ -201,7 +206,7 @@ func (p *principals) exempts(who *Principal, effect Effect) bool {
 		if who.Type != Account {
 			names = append(names, slices.Contains(p.aws, who.ARN))
 		}
-		if who.IAMARN != who.ARN && who.Type == AssumedRole {
+		if who.IAMARN != who.ARN && who.isSession() {
 			names = append(names, slices.Contains(p.aws, who.IAMARN) || slices.Contains(p.aws, who.ID))
 		}
 	}

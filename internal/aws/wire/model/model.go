@@ -4,6 +4,7 @@
 // The data directory holds one generated text per service, one line per fact:
 //
 //	op CreateRole                                       "void" follows when its answer has no Result element
+//	op CreateTags POST /2015-02-01/create-tags/{Id} 204 restJson1: the method, the path and the status of an answer
 //	error NoSuchEntityException NoSuchEntity 404        Go type, code, HTTP status
 //	struct CreateRoleInput                              Go type; its members follow
 //	RoleName! s len=1:64 pat=[\w+=,.@-]+                "!" means required; lengths and ranges are MIN:MAX
@@ -13,7 +14,8 @@
 // A type is s string, e enumeration, b boolean, i int32, l int64, f float32, d float64, B blob, t timestamp, {X} the
 // structure or union X, [item]T a list of T with the name of its elements ("member" unless given), <key,value>T a map
 // with the names of its parts, or "-" where the SDK ships schemas. q=N is the name in an EC2 request, x=N the name in
-// XML, "flat" a flattened list or map.
+// XML, j=N the name in JSON, "flat" a flattened list or map; in=path is a member of the path, in=query:N one of the
+// query.
 //
 // A text is read at the first use of its service, and a schema is built at the first use of its operation, so that a
 // daemon that serves ten of EC2's eight hundred operations pays for ten.
@@ -81,6 +83,7 @@ type Service struct {
 	blocks     map[string][]string // lines of structures and unions by Go type
 	isUnion    map[string]bool
 	void       map[string]bool // operations without an output
+	http       map[string]*traits.HTTP
 	ec2        bool
 
 	mu     sync.Mutex
@@ -110,6 +113,7 @@ func Load(name string) *Service {
 		name: name, namespace: "com.amazonaws." + name, ec2: name == "ec2",
 		errors: map[string]*Error{}, codes: map[string]*Error{},
 		blocks: map[string][]string{}, isUnion: map[string]bool{}, void: map[string]bool{},
+		http:  map[string]*traits.HTTP{},
 		built: map[string]*smithy.OperationSchema{}, shapes: map[string]*smithy.Schema{},
 		lists: map[string]*smithy.Schema{},
 	}
@@ -120,9 +124,16 @@ func Load(name string) *Service {
 		switch kind {
 		case "#":
 		case "op":
-			name, void := strings.CutSuffix(rest, " void")
+			name, how, _ := strings.Cut(rest, " ")
 			s.operations = append(s.operations, name)
-			s.void[name] = void
+			s.void[name] = how == "void"
+			if f := strings.Fields(how); len(f) == 3 {
+				status, err := strconv.Atoi(f[2])
+				if err != nil {
+					panic(fmt.Sprintf("model: %s: %q: %v", s.name, line, err))
+				}
+				s.http[name] = &traits.HTTP{Method: f[0], URI: f[1], Code: status}
+			}
 		case "error":
 			f := strings.Fields(rest)
 			status, err := strconv.Atoi(f[2])
@@ -166,8 +177,11 @@ func (s *Service) Operation(name string) (*smithy.OperationSchema, bool) {
 		if s.void[name] {
 			output = smithy.NewSchema(output.ID(), smithy.ShapeTypeStructure, 0, &traits.UnitShape{})
 		}
-		op = smithy.NewOperationSchema(smithy.NewSchema(s.shapeID(name), smithy.ShapeTypeOperation, 0),
-			s.structure(name+"Input"), output)
+		operation := smithy.NewSchema(s.shapeID(name), smithy.ShapeTypeOperation, 0)
+		if h := s.http[name]; h != nil {
+			operation = smithy.NewSchema(s.shapeID(name), smithy.ShapeTypeOperation, 0, h)
+		}
+		op = smithy.NewOperationSchema(operation, s.structure(name+"Input"), output)
 	}
 	s.built[name] = op
 	return op, true
@@ -290,6 +304,14 @@ func (s *Service) structure(name string) *smithy.Schema {
 				ts = append(ts, &traits.XMLName{Name: value})
 			case "flat":
 				ts = append(ts, &traits.XMLFlattened{})
+			case "j":
+				ts = append(ts, &traits.JSONName{Name: value})
+			case "in":
+				if parameter, ok := strings.CutPrefix(value, "query:"); ok {
+					ts = append(ts, &traits.HTTPQuery{Name: parameter})
+				} else {
+					ts = append(ts, &traits.HTTPLabel{})
+				}
 			}
 			if kind == "pat" {
 				break

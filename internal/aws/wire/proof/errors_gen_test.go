@@ -9,6 +9,7 @@ import (
 	cloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	cloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	ecr "github.com/aws/aws-sdk-go-v2/service/ecr/types"
+	efs "github.com/aws/aws-sdk-go-v2/service/efs/types"
 	eks "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	elasticloadbalancing "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 	elasticloadbalancingv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
@@ -135,6 +136,38 @@ var modelledErrors = []struct {
 	{"ecr", "BatchCheckLayerAvailability", reflect.TypeFor[ecr.UnsupportedUpstreamRegistryException]()},
 	{"ecr", "BatchCheckLayerAvailability", reflect.TypeFor[ecr.UploadNotFoundException]()},
 	{"ecr", "BatchCheckLayerAvailability", reflect.TypeFor[ecr.ValidationException]()},
+	{"efs", "CreateAccessPoint", reflect.TypeFor[efs.AccessPointAlreadyExists]()},
+	{"efs", "CreateAccessPoint", reflect.TypeFor[efs.AccessPointLimitExceeded]()},
+	{"efs", "DeleteAccessPoint", reflect.TypeFor[efs.AccessPointNotFound]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.AvailabilityZonesMismatch]()},
+	{"efs", "CreateAccessPoint", reflect.TypeFor[efs.BadRequest]()},
+	{"efs", "CreateReplicationConfiguration", reflect.TypeFor[efs.ConflictException]()},
+	{"efs", "DeleteMountTarget", reflect.TypeFor[efs.DependencyTimeout]()},
+	{"efs", "CreateFileSystem", reflect.TypeFor[efs.FileSystemAlreadyExists]()},
+	{"efs", "DeleteFileSystem", reflect.TypeFor[efs.FileSystemInUse]()},
+	{"efs", "CreateFileSystem", reflect.TypeFor[efs.FileSystemLimitExceeded]()},
+	{"efs", "CreateAccessPoint", reflect.TypeFor[efs.FileSystemNotFound]()},
+	{"efs", "CreateAccessPoint", reflect.TypeFor[efs.IncorrectFileSystemLifeCycleState]()},
+	{"efs", "DescribeMountTargetSecurityGroups", reflect.TypeFor[efs.IncorrectMountTargetState]()},
+	{"efs", "CreateFileSystem", reflect.TypeFor[efs.InsufficientThroughputCapacity]()},
+	{"efs", "CreateAccessPoint", reflect.TypeFor[efs.InternalServerError]()},
+	{"efs", "PutFileSystemPolicy", reflect.TypeFor[efs.InvalidPolicyException]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.IpAddressInUse]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.MountTargetConflict]()},
+	{"efs", "DeleteMountTarget", reflect.TypeFor[efs.MountTargetNotFound]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.NetworkInterfaceLimitExceeded]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.NoFreeAddressesInSubnet]()},
+	{"efs", "DescribeBackupPolicy", reflect.TypeFor[efs.PolicyNotFound]()},
+	{"efs", "UpdateFileSystemProtection", reflect.TypeFor[efs.ReplicationAlreadyExists]()},
+	{"efs", "CreateReplicationConfiguration", reflect.TypeFor[efs.ReplicationNotFound]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.SecurityGroupLimitExceeded]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.SecurityGroupNotFound]()},
+	{"efs", "CreateMountTarget", reflect.TypeFor[efs.SubnetNotFound]()},
+	{"efs", "CreateAccessPoint", reflect.TypeFor[efs.ThrottlingException]()},
+	{"efs", "CreateFileSystem", reflect.TypeFor[efs.ThroughputLimitExceeded]()},
+	{"efs", "UpdateFileSystem", reflect.TypeFor[efs.TooManyRequests]()},
+	{"efs", "CreateFileSystem", reflect.TypeFor[efs.UnsupportedAvailabilityZone]()},
+	{"efs", "CreateReplicationConfiguration", reflect.TypeFor[efs.ValidationException]()},
 	{"eks", "ActivateCertificateAuthority", reflect.TypeFor[eks.AccessDeniedException]()},
 	{"eks", "ActivateCertificateAuthority", reflect.TypeFor[eks.BadRequestException]()},
 	{"eks", "ActivateCertificateAuthority", reflect.TypeFor[eks.ClientException]()},

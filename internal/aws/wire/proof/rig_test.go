@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/aws/aws-sdk-go-v2/service/efs"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eksauth"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
@@ -68,6 +69,7 @@ func newRig() *rig {
 		wire.Logs:           reflect.ValueOf(cloudwatchlogs.NewFromConfig(cfg)),
 		wire.EC2:            reflect.ValueOf(ec2.NewFromConfig(cfg)),
 		wire.ECR:            reflect.ValueOf(ecr.NewFromConfig(cfg)),
+		wire.EFS:            reflect.ValueOf(efs.NewFromConfig(cfg)),
 		wire.EKS:            reflect.ValueOf(eks.NewFromConfig(cfg)),
 		wire.EKSAuth:        reflect.ValueOf(eksauth.NewFromConfig(cfg)),
 		wire.ELB:            reflect.ValueOf(elasticloadbalancing.NewFromConfig(cfg)),

@@ -91,10 +91,14 @@ var exactCodes = map[string]ErrorCode{
 	"IncorrectInstanceState": ResourceConflict, "ConcurrentModification": ResourceConflict,
 	"ConcurrentModificationException": ResourceConflict, "ResourceInUse": ResourceConflict,
 	"ResourceInUseException": ResourceConflict, "ResourceContention": ResourceConflict,
+	"VolumeInUse":               ResourceConflict,
 	"ScalingActivityInProgress": ResourceConflict, "OperationAbortedException": ResourceConflict,
 	"OperationInProgress": ResourceConflict, "ConflictException": ResourceConflict,
 	"EntityTemporarilyUnmodifiable": ResourceConflict, "IncorrectStateException": ResourceConflict,
 	"KMSInvalidStateException": ResourceConflict,
+	"FileSystemInUse":          ResourceConflict, "MountTargetConflict": ResourceConflict,
+	"IpAddressInUse":                    ResourceConflict,
+	"IncorrectFileSystemLifeCycleState": ResourceConflict, "IncorrectMountTargetState": ResourceConflict,
 
 	"Throttling": Throttling, "ThrottlingException": Throttling, "RequestLimitExceeded": Throttling,
 	"TooManyRequestsException": Throttling, "RequestThrottled": Throttling, "SlowDown": Throttling,
@@ -103,6 +107,7 @@ var exactCodes = map[string]ErrorCode{
 	"MaxSpotInstanceCountExceeded": ServiceLimitExceeded, "InsufficientFreeAddressesInSubnet": ServiceLimitExceeded,
 	"InsufficientInstanceCapacity": ServiceLimitExceeded, "TagLimitExceeded": ServiceLimitExceeded,
 	"VcpuLimitExceeded": ServiceLimitExceeded, "TooManyTagsException": ServiceLimitExceeded,
+	"NoFreeAddressesInSubnet": ServiceLimitExceeded,
 
 	"InternalError": ServiceInternalError, "InternalFailure": ServiceInternalError,
 	"InternalServerError": ServiceInternalError, "InternalServerException": ServiceInternalError,
@@ -113,7 +118,8 @@ var exactCodes = map[string]ErrorCode{
 	"ValidationError": InvalidRequest, "ValidationException": InvalidRequest, "MissingParameter": InvalidRequest,
 	"MalformedPolicyDocument": InvalidRequest, "UnmodifiableEntity": InvalidRequest,
 	"UnsupportedOperation": InvalidRequest, "Unsupported": InvalidRequest, "UnknownParameter": InvalidRequest,
-	"IdempotentParameterMismatch": InvalidRequest, "NotImplemented": InvalidRequest,
+	"IdempotentParameterMismatch": InvalidRequest, "NotImplemented": InvalidRequest, "BadRequest": InvalidRequest,
+	"AvailabilityZonesMismatch": InvalidRequest, "UnsupportedAvailabilityZone": InvalidRequest,
 }
 
 // Classify returns the class of an error.

@@ -87,6 +87,7 @@ type Type struct {
 	NameLower bool     // whether physical names must be in lower case
 	Names     []string // properties that name the resource: a replacement under the same name is refused
 	Refused   []string // properties that Coracle does not support: refused before anything is created
+	Fixed     []string // properties whose changes CloudFormation refuses: "Updates are not supported"
 	Tagged    bool     // whether its resources take the tags of stacks
 	// Volatile are attributes that other resources change: the IPv6 blocks of a VPC are those of its VPCCidrBlocks.
 	// GetAtt returns what Read says when it is evaluated, not what a Result said.

@@ -21,6 +21,8 @@ import (
 const (
 	top   = "coracle" // the group of all daemons' machines in each hierarchy
 	inner = "machine" // what a machine sees of its group
+	// helpers is for processes of the host that act for the machine.
+	helpers = "helpers"
 )
 
 // Hierarchy is a mounted hierarchy of the host.
@@ -35,6 +37,10 @@ type Hierarchy struct {
 func (h Hierarchy) hasController(controller string) bool {
 	return slices.Contains(h.Controllers, controller)
 }
+
+// IsIO reports whether the hierarchy limits input and output, which machines must not: a limit holds for any device of
+// the host, and a file system waits for the slowest write to it, whoever syncs.
+func (h Hierarchy) IsIO() bool { return h.hasController("blkio") }
 
 // Host is all hierarchies of a host.
 type Host []Hierarchy
@@ -267,11 +273,14 @@ func (g Group) Create(l Limits) error {
 }
 
 // createIn makes the group and those above it in one hierarchy.
-func (g Group) createIn(h Hierarchy) error {
+func (g Group) createIn(h Hierarchy) error { return g.createChild(h, inner) }
+
+// createChild makes a child of the group and those above it in one hierarchy.
+func (g Group) createChild(h Hierarchy, child string) error {
 	at := h.Mount
-	for name := range strings.SplitSeq(filepath.Join(g.Path, inner), "/") {
+	for name := range strings.SplitSeq(filepath.Join(g.Path, child), "/") {
 		if h.V2 && g.Host.V2() {
-			if err := delegate(at); err != nil {
+			if err := delegate(at, at == g.groupDir(h)); err != nil {
 				return err
 			}
 		}
@@ -298,8 +307,9 @@ func (g Group) createIn(h Hierarchy) error {
 	return nil
 }
 
-// delegate enables all controllers of cgroup v2 for the children of a group.
-func delegate(dir string) error {
+// delegate enables all controllers of cgroup v2 for the children of a group; of those that a machine sees, all but io
+// (see Hierarchy.IsIO).
+func delegate(dir string, toMachine bool) error {
 	available, err := readFile(dir, "cgroup.controllers")
 	if err != nil {
 		return err
@@ -310,7 +320,7 @@ func delegate(dir string) error {
 	}
 	on := strings.Fields(enabled)
 	for controller := range strings.FieldsSeq(available) {
-		if slices.Contains(on, controller) {
+		if slices.Contains(on, controller) || toMachine && controller == "io" {
 			continue
 		}
 		err := writeFile(dir, "cgroup.subtree_control", "+"+controller)
@@ -321,7 +331,7 @@ func delegate(dir string) error {
 				"%w: processes run in the root of this cgroup namespace; move them into a child (mkdir "+
 					"%s/init; xargs -n1 < %s/cgroup.procs > %s/init/cgroup.procs), or start the container with "+
 					"--cgroupns=host", err, dir, dir, dir)
-		case slices.Contains([]string{"cpu", "memory", "pids", "io", "cpuset"}, controller):
+		case slices.Contains([]string{"cpu", "memory", "pids", "cpuset"}, controller):
 			return err // the kubelet needs them
 		}
 	}
@@ -434,11 +444,19 @@ func (g Group) Add(pid int) error {
 	return nil
 }
 
-// Delegate lets a user of the host make groups below this one and move processes between them. The group's own limits
-// stay out of reach.
+// Delegate lets a user of the host make groups below this one and move processes between them, but not in the hierarchy
+// of blkio. The group's own limits stay out of reach. The machine has a user namespace then, and the host's console is
+// none of its devices.
 // https://docs.kernel.org/admin-guide/cgroup-v2.html#delegation
 func (g Group) Delegate(uid int) error {
 	for _, h := range g.Host {
+		if h.IsIO() {
+			if len(h.Controllers) > 1 {
+				return fmt.Errorf("the cgroup controller blkio is mounted with others on %s: mount it alone, or cgroup2",
+					h.Mount)
+			}
+			continue
+		}
 		files := []string{"", "cgroup.procs", "tasks"}
 		if h.V2 {
 			files = []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"}
@@ -448,8 +466,29 @@ func (g Group) Delegate(uid int) error {
 				return fmt.Errorf("delegate the machine's cgroup: %w", err)
 			}
 		}
+		if h.hasController("devices") { // no runtime there can write rules, and want to allow it
+			if err := writeFile(g.groupDir(h), "devices.deny", console.rule()); err != nil {
+				return fmt.Errorf("deny the host's console: %w", err)
+			}
+		}
 	}
 	return nil
+}
+
+// OpenHelpers opens the files through which a process of the host enters a group beside the one that the machine sees,
+// by writing "0" to each: it may open the devices that the machine may, and the machine cannot stop it.
+func (g Group) OpenHelpers() (files []*os.File, err error) {
+	for _, h := range g.Host {
+		if err := g.createChild(h, helpers); err != nil {
+			return files, err
+		}
+		f, err := os.OpenFile(filepath.Join(g.groupDir(h), helpers, "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			return files, fmt.Errorf("open the cgroup of helpers: %w", err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // OpenProcesses opens the files through which a process enters the group, by writing "0" to each. With version 2 it is
@@ -486,7 +525,7 @@ func (g Group) EnableControllers() error {
 	if err := writeFile(leaf, "cgroup.procs", "0"); err != nil {
 		return err
 	}
-	return delegate(g.Dir(""))
+	return delegate(g.Dir(""), true)
 }
 
 // Processes returns the process IDs, as the caller sees them, of everything that runs in the group and below.

@@ -71,7 +71,7 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for file, content := range map[string]string{
-			"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "cpu.max": "",
+			"cgroup.controllers": "cpuset cpu memory pids io\n", "cgroup.subtree_control": "", "cpu.max": "",
 			"cpu.weight": "", "memory.max": "", "memory.swap.max": "", "cgroup.procs": "",
 		} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
@@ -94,9 +94,9 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 		t.Error("init.scope has no cgroup.procs, yet EnableControllers said nothing")
 	}
 	for file, want := range map[string]string{
-		"cgroup.subtree_control":                    "+pids", // each is written on its own; this is the last
-		"coracle/owner/cgroup.subtree_control":      "+pids",
-		"coracle/owner/i-1/cgroup.subtree_control":  "+pids",
+		"cgroup.subtree_control":                    "+io", // each is written on its own; this is the last
+		"coracle/owner/cgroup.subtree_control":      "+io",
+		"coracle/owner/i-1/cgroup.subtree_control":  "+pids", // a machine gets no io
 		"coracle/owner/i-1/cpu.max":                 "200000 100000",
 		"coracle/owner/i-1/cpu.weight":              "200",
 		"coracle/owner/i-1/memory.max":              "8589934592",

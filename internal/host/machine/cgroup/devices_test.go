@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -142,7 +143,7 @@ func TestDevicesOfVersion2(t *testing.T) {
 	child := filepath.Join(dir, "child")
 	refused := append([]string{disk(t), "c 5:1"}, ofTheHost...)
 	tryDevices(t, child, append(ofContainers, refused...), nil)
-	if err := attachDeviceFilter(dir); err != nil {
+	if err := attachDeviceFilter(dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	tryDevices(t, child, ofContainers, refused)
@@ -169,13 +170,71 @@ func TestDevicesOfVersion2(t *testing.T) {
 	tryDevices(t, child, ofContainers, refused)
 }
 
+func TestDisksOfVersion2(t *testing.T) {
+	t.Parallel()
+	dir := hierarchy(t, func(h Hierarchy) bool { return h.V2 })
+	if err := attachDeviceFilter(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := Group{Host: Host{{Mount: filepath.Dir(dir), V2: true}}, Path: filepath.Base(dir)}
+	testDisks(t, g, filepath.Join(dir, "child"))
+}
+
+// The kernel makes a loop device that somebody opens, whatever its number: there is none that is not denied, so there
+// are no volumes.
+func TestDisksOfVersion1(t *testing.T) {
+	t.Parallel()
+	dir := hierarchy(t, func(h Hierarchy) bool { return h.hasController("devices") })
+	for _, rule := range denials(true) {
+		if err := writeFile(dir, "devices.deny", rule); err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+	}
+	child := filepath.Join(dir, "child", "grandchild")
+	if err := os.Mkdir(child, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g := Group{Host: Host{{Mount: filepath.Dir(dir), Controllers: []string{"devices"}}}, Path: filepath.Base(dir)}
+	if err := g.AllowDisks([]uint32{9}); !errors.Is(err, ErrNoDisks) {
+		t.Errorf("a disk is allowed: %v", err)
+	}
+	if err := g.AllowDisks(nil); err != nil {
+		t.Errorf("no disk: %v", err)
+	}
+	tryDevices(t, child, ofContainers, append([]string{"b 7:9", "b 7:4096", "b 7:1048575"}, ofTheHost...))
+}
+
+// testDisks allows disks to a group, one after the other.
+func testDisks(t *testing.T, g Group, child string) {
+	t.Helper()
+	tryDevices(t, child, ofContainers, ofTheHost)
+	for _, step := range []struct {
+		now              []uint32
+		allowed, refused []string
+	}{
+		{[]uint32{9}, []string{"b 7:9"}, []string{"b 7:8", "b 7:0"}},
+		{[]uint32{9, 11}, []string{"b 7:9", "b 7:11"}, []string{"b 7:10", "c 7:9"}},
+		{[]uint32{11}, []string{"b 7:11"}, []string{"b 7:9"}},
+		{nil, nil, []string{"b 7:9", "b 7:11"}},
+	} {
+		if err := g.AllowDisks(step.now); err != nil {
+			t.Fatal(err)
+		}
+		tryDevices(t, child, append(step.allowed, ofContainers...), append(step.refused, ofTheHost...))
+	}
+	// What cannot be replaced still decides, and nobody may take a disk for one that the machine lacks.
+	if err := (Group{Host: g.Host, Path: g.Path + "/gone"}).AllowDisks(nil); err == nil || errors.Is(err, ErrNoDisks) {
+		t.Errorf("no disks are allowed to a group that cannot be looked at: %v", err)
+	}
+}
+
 func TestDevicesOfVersion1(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		all     bool
 		refused []string
 	}{
-		"beside version 2": {false, []string{"c 1:1", "c 1:4", "b 7:0", "b 1:0", "b 259:0"}},
+		"beside version 2": {false, []string{"c 1:1", "c 1:4", "b 1:0", "b 259:0"}},
 		"alone":            {true, ofTheHost},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,6 +274,31 @@ func TestDevicesOfVersion1(t *testing.T) {
 }
 
 // A machine may make of its own group what it likes: what bounds it is in the one around.
+// Who has a user namespace may clear nodev of mounts of its disks, and write device files to them.
+func TestNoConsoleWithUserNamespaces(t *testing.T) {
+	t.Parallel()
+	dir := hierarchy(t, func(h Hierarchy) bool { return h.hasController("devices") })
+	host, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Group{Path: filepath.Base(dir)}
+	for _, h := range host {
+		if h.hasController("devices") {
+			g.Host = append(g.Host, h)
+		}
+	}
+	child := filepath.Join(dir, inner)
+	tryDevices(t, child, []string{"c 5:1"}, nil)
+	if err := os.MkdirAll(child, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Delegate(os.Getuid()); err != nil {
+		t.Fatal(err)
+	}
+	tryDevices(t, child, []string{"c 5:0"}, []string{"c 5:1"})
+}
+
 func TestAMachineDoesNotSeeWhatBoundsIt(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)

@@ -2,7 +2,11 @@
 
 package confine
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // Options say what a machine is.
 type Options struct {
@@ -10,6 +14,9 @@ type Options struct {
 	UserNamespace bool
 	// CgroupV2 is set where the machine has cgroup v2: containers need eBPF then, for their devices.
 	CgroupV2 bool
+	// Listener gets the listener of the filter, by which the host makes system calls for the machine, and has to pass it
+	// on to who serves it before it returns; nil: there is none.
+	Listener func(listener *os.File) error
 }
 
 // Thread confines what the calling thread will execute, and everything that descends from it. The goroutine must be

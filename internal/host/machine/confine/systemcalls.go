@@ -4,6 +4,7 @@ package confine
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -60,6 +61,12 @@ var refusals = append([]refusal{
 			fsGetXattr, fsSetXattr, unix.FS_IOC_GETFLAGS, unix.FS_IOC_SETFLAGS, fiemap,
 			unix.FICLONE, unix.FICLONERANGE, unix.FIDEDUPERANGE,
 		}}},
+	// Btrfs makes subvolumes and snapshots for whoever owns a directory: of a file system of the host, whose directories
+	// a machine has, that are copies of the whole, or what the host cannot remove. Machines mount no Btrfs of their own.
+	{calls: []uint32{unix.SYS_IOCTL},
+		when: condition{argument: 1, mask: ioctlType, values: []uint32{0x94 << 8}, except: []uint32{
+			unix.FICLONE, unix.FICLONERANGE, unix.FIDEDUPERANGE,
+		}}},
 	// From a mount namespace to the next, up to that of the host: kernels before 6.19 ask for no more than
 	// CAP_SYS_ADMIN.
 	{calls: []uint32{unix.SYS_IOCTL}, when: condition{
@@ -81,11 +88,40 @@ var refusals = append([]refusal{
 			unix.BPF_RAW_TRACEPOINT_OPEN, unix.BPF_LINK_CREATE, unix.BPF_PROG_TEST_RUN,
 		}}},
 
+	// Loop devices, which disks of machines are: who may write to one could give it another file, and learn the name of
+	// its own.
+	{calls: []uint32{unix.SYS_IOCTL},
+		when: condition{argument: 1, mask: ioctlType, values: []uint32{'L' << 8}}},
+
 	// Much of the kernel for who attacks it, and nothing that containers count on: their default profile has none of
 	// it.
 	{calls: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}},
 	{calls: []uint32{unix.SYS_USERFAULTFD}},
 }, ofArchitecture...)
+
+// notifications are system calls that the host makes for a machine, by the listener of its filter: the kernel lets
+// nobody mount the file system of a disk, or resize it, but the host's root.
+var notifications = []refusal{
+	// A new mount or the change of a file system; what concerns mounts alone is the machine's own.
+	{calls: []uint32{unix.SYS_MOUNT}, when: condition{argument: 3, values: []uint32{0},
+		mask: unix.MS_BIND | unix.MS_MOVE | unix.MS_SHARED | unix.MS_PRIVATE | unix.MS_SLAVE | unix.MS_UNBINDABLE}},
+	// The magic number of old programs has bits of those flags, which the kernel ignores together with it.
+	{calls: []uint32{unix.SYS_MOUNT}, when: condition{argument: 3, values: []uint32{unix.MS_MGC_VAL},
+		mask: unix.MS_MGC_MSK | unix.MS_BIND | unix.MS_MOVE}},
+	{calls: []uint32{unix.SYS_FSOPEN}},
+	{calls: []uint32{unix.SYS_IOCTL}, when: condition{argument: 1, mask: all, values: Ioctls}},
+}
+
+// Ioctls are requests of ioctl(2) that the host makes for a machine: BLKBSZSET and BLKFLSBUF, without which no XFS is
+// made; EXT4_IOC_RESIZE_FS, XFS_IOC_FSGROWFSDATA and FITRIM.
+var Ioctls = []uint32{unix.BLKBSZSET, unix.BLKFLSBUF, Ext4Resize, XFSGrow, Trim}
+
+// Requests of ioctl(2) on files.
+const (
+	Ext4Resize = 0x40086610
+	XFSGrow    = 0x4010586e
+	Trim       = 0xc0185879
+)
 
 // Masks of arguments. https://docs.kernel.org/userspace-api/ioctl/ioctl-decoding.html
 const (
@@ -133,16 +169,27 @@ func buildFilter(o Options) []bpf.Instruction {
 		if r.errno == 0 {
 			r.errno = unix.EPERM
 		}
-		body := []bpf.Instruction{refuse(r.errno)}
-		if r.when.mask != 0 {
-			body = r.when.program(body[0])
-		}
-		for _, call := range r.calls {
-			program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: uint8(len(body))})
-			program = append(program, body...)
+		program = append(program, r.program(refuse(r.errno))...)
+	}
+	if o.Listener != nil {
+		for _, n := range notifications {
+			program = append(program, n.program(bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF})...)
 		}
 	}
 	return append(program, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+}
+
+// program ends with the answer for the calls, and with the number of the call loaded for others.
+func (r refusal) program(answer bpf.Instruction) (program []bpf.Instruction) {
+	body := []bpf.Instruction{answer}
+	if r.when.mask != 0 {
+		body = r.when.program(answer)
+	}
+	for _, call := range r.calls {
+		program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: uint8(len(body))})
+		program = append(program, body...)
+	}
+	return program
 }
 
 // program ends with what refuses a call when it meets the condition, and with the number of the call loaded otherwise.
@@ -177,10 +224,35 @@ func refuseSystemCalls(o Options) error {
 	}
 	program := unix.SockFprog{Len: uint16(len(instructions)), Filter: &instructions[0]}
 	// Not by no_new_privs, under which no program in a machine could be setuid: it takes CAP_SYS_ADMIN.
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	if o.Listener == nil {
+		_, errno := setFilter(0, &program)
+		runtime.KeepAlive(instructions)
+		if errno != 0 {
+			return fmt.Errorf("install the filter of system calls: %w", errno)
+		}
+		return nil
+	}
+	// A signal does not interrupt a call that the host has begun to make: it would be made twice.
+	const listens = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	fd, errno := setFilter(listens|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program)
+	if errno == unix.EINVAL { // before Linux 5.19
+		fd, errno = setFilter(listens, &program)
+	}
 	runtime.KeepAlive(instructions)
+	if errno == unix.EBUSY { // what has started the daemon listens already, and there can be one only
+		o.Listener = nil
+		return refuseSystemCalls(o)
+	}
 	if errno != 0 {
 		return fmt.Errorf("install the filter of system calls: %w", errno)
 	}
-	return nil
+	listener := os.NewFile(fd, "listener")
+	defer listener.Close()
+	return o.Listener(listener)
+}
+
+func setFilter(flags uintptr, program *unix.SockFprog) (uintptr, unix.Errno) {
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
+		uintptr(unsafe.Pointer(program)))
+	return fd, errno
 }

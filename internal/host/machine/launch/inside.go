@@ -15,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
+	"github.com/coracle-eks/coracle/internal/host/machine/disks"
 )
 
 // runSecondStage runs the second stage: process 1 of new namespaces, which makes them a machine and becomes its init.
@@ -70,10 +71,17 @@ func runSecondStage() error {
 	if err := mountAssembled(spec, host); err != nil {
 		return err
 	}
-	if err := confine.Thread(confine.Options{UserNamespace: spec.UserID != 0, CgroupV2: host.V2()}); err != nil {
+	o := confine.Options{UserNamespace: spec.UserID != 0, CgroupV2: host.V2()}
+	if o.UserNamespace { // otherwise its root mounts its disks itself
+		o.Listener = func(listener *os.File) error { return disks.Send(callsFD, listener) }
+	}
+	if err := confine.Thread(o); err != nil {
 		return err
 	}
-	for _, fd := range []int{specFD, errorsFD} {
+	if err := disks.Assembled(callsFD); err != nil {
+		return err
+	}
+	for _, fd := range []int{specFD, errorsFD, callsFD} {
 		syscall.CloseOnExec(fd)
 	}
 	err = unix.Exec(spec.Init[0], spec.Init, environment)

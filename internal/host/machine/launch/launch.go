@@ -20,6 +20,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
+	"github.com/coracle-eks/coracle/internal/host/machine/disks"
+	"github.com/coracle-eks/coracle/internal/host/machine/nfs"
+	"github.com/coracle-eks/coracle/internal/host/machine/squash"
 )
 
 // Spec describes a machine. It is read when the machine starts.
@@ -127,6 +130,18 @@ func Main(args []string) int {
 		err := runSecondStage() // does not return when it becomes init
 		_, _ = io.WriteString(os.NewFile(errorsFD, "errors"), err.Error())
 		return 1
+	}
+	if len(args) == 1 && args[0] == disks.Helper {
+		return disks.HelperMain()
+	}
+	if len(args) == 1 && args[0] == disks.Holder {
+		return disks.HolderMain()
+	}
+	if len(args) == 1 && args[0] == nfs.Share {
+		return nfs.ShareMain()
+	}
+	if len(args) == 2 && args[0] == squash.Argument {
+		return squash.Main(args[1])
 	}
 	flags := flag.NewFlagSet("coracle-node launch", flag.ContinueOnError)
 	name := flags.String("spec", "", "the machine's `file`")

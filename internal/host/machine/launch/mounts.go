@@ -15,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/disks"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
@@ -57,6 +58,9 @@ func assemble(spec Spec, namespace *os.File) error {
 			return err
 		}
 		if err := makeDevices("/dev", devices, spec.UserID); err != nil {
+			return err
+		}
+		if err := createTarget(blockDir, true, spec.UserID); err != nil {
 			return err
 		}
 		for _, a := range attachments {
@@ -167,6 +171,10 @@ func mountMemory(spec Spec) error {
 	return nil
 }
 
+// blockDir is what a machine sees in /sys/block: its own disks. It is one of the host's file systems, in which the
+// launcher can make links.
+const blockDir = "/dev/" + disks.BlockDir
+
 // mountKernel mounts the kernel's own file systems.
 func mountKernel() error {
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
@@ -179,6 +187,7 @@ func mountKernel() error {
 	}{
 		{source: "proc", target: "/proc", flags: quiet},
 		{source: "sysfs", target: "/sys", flags: quiet},
+		{source: blockDir, target: "/sys/block", flags: unix.MS_BIND},
 		{source: "tmpfs", target: "/sys/fs/cgroup", flags: quiet, options: "mode=755"},
 		{source: "bpf", target: "/sys/fs/bpf", flags: quiet, options: "mode=700", optional: true},
 		{source: "devpts", target: "/dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, options: terminals},
@@ -252,8 +261,8 @@ func mountCgroups(dir string, host cgroup.Host) error {
 		return mount("cgroup2", dir, "cgroup2", flags, "nsdelegate")
 	}
 	for _, h := range host {
-		if h.V2 {
-			continue // it has no controllers here
+		if h.V2 || h.IsIO() {
+			continue // it has no controllers here, or none for machines
 		}
 		at := filepath.Join(dir, filepath.Base(h.Mount))
 		if err := os.Mkdir(at, 0o755); err != nil {

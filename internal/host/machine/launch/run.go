@@ -16,8 +16,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/disks"
+	"github.com/coracle-eks/coracle/internal/host/machine/nfs"
 )
 
 // second is the argument that makes the program its second stage. It finds the spec and a pipe for errors at these
@@ -26,6 +30,7 @@ const (
 	second   = "inside"
 	specFD   = 3
 	errorsFD = 4
+	callsFD  = 5 // by which it passes the listener of its system calls on
 )
 
 // environment is that of init. None of the marks by which processes of the daemon are known are in it: what runs inside
@@ -35,6 +40,7 @@ var environment = []string{
 	"HOME=/root",
 	"TERM=linux",
 	"container=coracle",
+	disks.ClassicMount,
 }
 
 // runFirstStage runs the first stage.
@@ -43,7 +49,15 @@ func runFirstStage(spec Spec) error {
 	runtime.LockOSThread()
 	buttons := make(chan os.Signal, 4)
 	signal.Notify(buttons, syscall.SIGTERM, syscall.SIGINT)
-	m := &machine{spec: spec, buttons: buttons}
+	served, err := disks.Serve(disks.Options{
+		Dir: spec.Dir, Owner: spec.Owner, InstanceID: spec.InstanceID, UserID: spec.UserID,
+		Remote: nfs.NewServer(nfs.Options{Dir: spec.Dir, Owner: spec.Owner, InstanceID: spec.InstanceID,
+			UserID: spec.UserID}),
+	})
+	if err != nil {
+		return err
+	}
+	m := &machine{spec: spec, buttons: buttons, disks: served}
 	if before, err := ReadStatus(spec.Dir); err == nil && before.Boot == spec.Boot {
 		m.starts = before.Starts
 	}
@@ -59,6 +73,7 @@ type machine struct {
 	spec    Spec
 	buttons chan os.Signal
 	starts  int
+	disks   *disks.Server
 }
 
 func (m *machine) writeStatus(state string, err error) error {
@@ -79,6 +94,7 @@ func (m *machine) bootOnce() (again bool, err error) {
 	if err != nil {
 		return false, errors.Join(err, m.writeStatus(Failed, err))
 	}
+	defer m.disks.Ended()
 	if err := m.writeStatus(Running, nil); err != nil {
 		return false, err
 	}
@@ -97,6 +113,7 @@ func (m *machine) bootOnce() (again bool, err error) {
 		select {
 		case <-m.buttons:
 			off = true
+			m.disks.Thaw()
 			go pressPowerButton(init)
 			continue
 		case status := <-ended:
@@ -155,6 +172,10 @@ func (m *machine) startInit() (*os.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	// An earlier launcher may have been killed with the process that held writes for it.
+	if err := disks.ThawLeft(m.spec.Dir, m.spec.Owner, m.spec.InstanceID); err != nil {
+		fmt.Fprintf(os.Stderr, "coracle-node launch: %v\n", err)
+	}
 	group := host.Group(m.spec.Owner, m.spec.InstanceID)
 	if err := group.Create(m.spec.Size); err != nil {
 		return nil, err
@@ -195,22 +216,38 @@ func (m *machine) startSecondStage(group cgroup.Group) (*os.Process, error) {
 		return nil, err
 	}
 	defer said.Close()
+	calls, childCalls, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer calls.Close() // again, and nothing comes of it
 	start := m.startWithoutUserNamespace
 	if m.spec.UserID != 0 {
 		start = m.startWithUserNamespace
 	}
-	p, err := start([]*os.File{os.Stdin, os.Stdout, os.Stderr, spec, failures})
+	p, err := start([]*os.File{os.Stdin, os.Stdout, os.Stderr, spec, failures, childCalls})
 	failures.Close()
+	childCalls.Close()
 	if err != nil {
 		err = fmt.Errorf("make the machine's namespaces: %w", err)
 	} else {
-		err = m.awaitInit(p, group, send, said)
+		err = m.awaitInit(p, group, send, calls, said)
 	}
 	if err != nil && p != nil {
 		_ = p.Kill() // it may have ended
 		_, _ = p.Wait()
+		m.disks.Ended()
 	}
 	return p, err
+}
+
+// socketPair returns two sockets that are connected.
+func socketPair() (own, child *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(pair[0]), "calls"), os.NewFile(uintptr(pair[1]), "calls"), nil
 }
 
 // namespaces are those of a machine, beside its network's, its user namespace if it has one, and that of its cgroups.
@@ -226,18 +263,18 @@ func Assembles(arguments []byte) bool {
 }
 
 func (m *machine) startWithoutUserNamespace(files []*os.File) (*os.Process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return os.StartProcess(self, insideArgs, &os.ProcAttr{
+	// Not by its path, where a newer version may be now.
+	return os.StartProcess("/proc/self/exe", insideArgs, &os.ProcAttr{
 		Dir: "/", Env: environment, Files: files,
 		Sys: &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL},
 	})
 }
 
-// awaitInit adds the second stage to the cgroup, sends it the spec, and returns when it has become init.
-func (m *machine) awaitInit(p *os.Process, group cgroup.Group, send io.WriteCloser, said io.Reader) error {
+// awaitInit adds the second stage to the cgroup, sends it the spec, gives the machine its disks, and returns when the
+// second stage has become init.
+func (m *machine) awaitInit(p *os.Process, group cgroup.Group, send io.WriteCloser, calls *os.File,
+	said io.Reader,
+) error {
 	if err := group.Add(p.Pid); err != nil {
 		return err
 	}
@@ -245,6 +282,17 @@ func (m *machine) awaitInit(p *os.Process, group cgroup.Group, send io.WriteClos
 		return err
 	}
 	if err := send.Close(); err != nil {
+		return err
+	}
+	if listener, ok := disks.AwaitAssembled(calls); ok {
+		if listener != nil {
+			m.disks.ServeCalls(listener)
+		}
+		if err := m.disks.Booted(p.Pid); err != nil { // the daemon asks again, and records why
+			fmt.Fprintf(os.Stderr, "coracle-node launch: disks of the machine: %v\n", err)
+		}
+	}
+	if err := calls.Close(); err != nil { // the second stage goes on
 		return err
 	}
 	text, err := io.ReadAll(said) // ends when the pipe closes: by exec, or by death

@@ -44,6 +44,8 @@ var Types = map[string]resource.Type{
 	"AWS::EC2::SubnetCidrBlock":             subnetCIDRBlock,
 	"AWS::EC2::SubnetNetworkAclAssociation": subnetNetworkACLAssociation,
 	"AWS::EC2::SubnetRouteTableAssociation": subnetRouteTableAssociation,
+	"AWS::EC2::Volume":                      volume,
+	"AWS::EC2::VolumeAttachment":            volumeAttachment,
 	"AWS::EC2::VPC":                         vpc,
 	"AWS::EC2::VPCCidrBlock":                vpcCIDRBlock,
 	"AWS::EC2::VPCDHCPOptionsAssociation":   vpcDHCPOptionsAssociation,

@@ -277,6 +277,37 @@ var lives = []life{
 		unread:     []string{"PublicKeyMaterial"},
 		attributes: map[string]string{"KeyPairId": "*", "KeyFingerprint": "*"},
 	},
+	{
+		kind: "AWS::EC2::Volume",
+		id:   "vol-",
+		properties: `{"AvailabilityZone": "eu-west-1a", "Size": "10", "VolumeType": "gp3", "Iops": 3000, "Throughput": 125,
+			"Encrypted": true, "AutoEnableIO": true, ` + thingTags + `}`,
+		update: `{"AvailabilityZone": "eu-west-1a", "Size": "10", "VolumeType": "gp3", "Iops": 4000, "Throughput": 250,
+			"Encrypted": true, "AutoEnableIO": false, ` + otherTags + `}`,
+		setup: func(w *fixture) { // EBS makes its key, which stays
+			w.make("key", "AWS::EC2::Volume", `{"AvailabilityZone": "eu-west-1a", "Size": 1, "Encrypted": true}`)
+		},
+		attributes: map[string]string{"VolumeId": "*"},
+	},
+	{ // a copy
+		kind: "AWS::EC2::Volume",
+		id:   "vol-",
+		setup: func(w *fixture) {
+			w.make("source", "AWS::EC2::Volume", `{"AvailabilityZone": "eu-west-1a", "Size": 4, "VolumeType": "gp3"}`)
+		},
+		properties: `{"SourceVolumeId": "$source", "Size": 5, ` + thingTags + `}`,
+		update:     `{"SourceVolumeId": "$source", "Size": 5, "VolumeType": "io2", "Iops": 200, ` + otherTags + `}`,
+		attributes: map[string]string{"VolumeId": "*"},
+	},
+	{
+		kind: "AWS::EC2::VolumeAttachment",
+		setup: func(w *fixture) {
+			w.make("volume", "AWS::EC2::Volume", `{"AvailabilityZone": "eu-west-1a", "Size": 1}`)
+			w.make("instance", "AWS::EC2::Instance", `{"SubnetId": "$subnet", "ImageId": "$image", "InstanceType": "m5.large"}`)
+		},
+		id:         "$volume|$instance",
+		properties: `{"InstanceId": "$instance", "VolumeId": "$volume", "Device": "/dev/sdf"}`,
+	},
 	{ // EC2 makes the key, and its private half becomes a parameter
 		kind:       "AWS::EC2::KeyPair",
 		setup:      func(w *fixture) { w.makeParameterKey() },

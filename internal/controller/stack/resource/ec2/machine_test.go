@@ -11,6 +11,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
+	"github.com/coracle-eks/coracle/internal/controller/volume"
+	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -43,6 +45,9 @@ func startMachines(w *ec2test.Fixture) {
 			return reconcile.Result{}, err
 		},
 	})
+	controllers = append(controllers, simulated.NewVolumes(w.Store).Controllers()...)
+	controllers = append(controllers, volume.New(volume.Options{Store: w.Store,
+		EC2: w.Service.VolumeLifecycle()}).Controllers()...)
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := reconcile.Run(ctx, slog.New(slog.DiscardHandler), controllers...); err != nil {

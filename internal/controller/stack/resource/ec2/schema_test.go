@@ -10,6 +10,5 @@ import (
 func TestTypesFitTheirSchemas(t *testing.T) {
 	t.Parallel()
 	// EC2 serves no operations for these.
-	resourcetest.CheckTypes(t, ec2.Types, "AWS::EC2::", "AWS::EC2::Volume", "AWS::EC2::VolumeAttachment",
-		"AWS::EC2::VPCPeeringConnection")
+	resourcetest.CheckTypes(t, ec2.Types, "AWS::EC2::", "AWS::EC2::VPCPeeringConnection")
 }

@@ -69,6 +69,10 @@ func checkUpdates(t *testing.T, of resource.Type, wanted *schema.Type) {
 		changes := slices.Contains(updatable, name)
 		switch {
 		case slices.Contains(of.Refused, name):
+		case slices.Contains(of.Fixed, name):
+			if changes {
+				t.Errorf("%s can change", name)
+			}
 		case property.RequiresRecreation != schema.Always && !changes:
 			t.Errorf("a change of %s does nothing", name)
 		}

@@ -1,0 +1,69 @@
+package networkinterface
+
+import (
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Managed is a network interface that another AWS service makes for the account, in one transaction with the record
+// that it belongs to. Only the service changes and deletes it.
+type Managed struct {
+	SubnetID         string
+	Type             types.NetworkInterfaceType
+	Description      string
+	RequesterID      string   // of the service: no principal has such an ID
+	Address          string   // IPv4; any of the subnet's when empty
+	IPv6             bool     // whether it has an IPv6 address as well
+	IPv6Address      string   // any of the subnet's when empty
+	SecurityGroupIDs []string // the VPC's default group when empty
+}
+
+// CreateManaged makes a network interface that a service manages.
+func CreateManaged(c *resource.Change, m Managed) (record.NetworkInterface, error) {
+	subnet, err := c.Subnets.GetRecord(c.Scope, &m.SubnetID)
+	if err != nil {
+		return record.NetworkInterface{}, err
+	}
+	if err := c.Subnets.Require(c, subnet.ID); err != nil {
+		return record.NetworkInterface{}, err
+	}
+	if err := CheckQuota(c, 1); err != nil {
+		return record.NetworkInterface{}, err
+	}
+	groups, err := SecurityGroups(c, subnet.VPCID, m.SecurityGroupIDs)
+	if err != nil {
+		return record.NetworkInterface{}, err
+	}
+	ni, err := NewInterface(c, resource.NewID(c.NetworkInterfaces.Prefix), subnet, m.Address)
+	if err != nil {
+		return ni, err
+	}
+	if m.IPv6 {
+		six := Addressing{AddressCount: aws.Int32(1)}
+		if m.IPv6Address != "" {
+			six = Addressing{Addresses: []string{m.IPv6Address}}
+		}
+		if err := AssignIPv6(c, &ni, subnet, six); err != nil {
+			return ni, err
+		}
+	}
+	ni.InterfaceType, ni.Description, ni.SecurityGroupIDs = m.Type, m.Description, groups
+	ni.RequesterManaged, ni.RequesterID = true, m.RequesterID
+	ni.Attachment = &record.NetworkInterfaceAttachment{
+		ID: resource.NewID("eni-attach-"), InstanceOwnerID: m.RequesterID, DeviceIndex: 1, AttachedAt: ni.CreatedAt,
+	}
+	c.NetworkInterfaces.CreateRecord(c, ni)
+	return ni, nil
+}
+
+// SetManagedGroups changes the security groups of a network interface that a service manages.
+func SetManagedGroups(c *resource.Change, id string, groups []string) error {
+	return c.NetworkInterfaces.UpdateRecord(c, id, func(r *record.NetworkInterface) (err error) {
+		r.SecurityGroupIDs, err = SecurityGroups(c, r.VPCID, groups)
+		c.TouchVPC(r.VPCID)
+		return err
+	})
+}

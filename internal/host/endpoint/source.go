@@ -1,0 +1,194 @@
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// Source is where a connection comes from that was made to the AWS APIs inside a VPC.
+type Source struct {
+	VPCID     string
+	PrivateIP netip.Addr // in the VPC
+	// EndpointID is the interface endpoint whose address it was made to; empty for the address of the APIs.
+	EndpointID string
+	// PublicIP is the address that its packets would have on the internet: the public address of the network interface,
+	// or that of the NAT gateway. It is invalid for a connection to an endpoint, and without a way to the internet.
+	PublicIP netip.Addr
+}
+
+// vpcConn is a connection whose local address knows its source: the HTTP server puts that address into the context of
+// requests, whatever it wraps the connection in.
+type vpcConn struct {
+	net.Conn
+	local vpcAddr
+}
+
+func (c vpcConn) LocalAddr() net.Addr { return c.local }
+
+// vpcAddr is the local address of a connection in a VPC.
+type vpcAddr struct {
+	net.Addr
+	source func() (Source, error)
+}
+
+// SourceOf returns the source of a connection by its local address, and whether it was made inside a VPC.
+func SourceOf(local net.Addr) (source Source, inVPC bool, err error) {
+	a, ok := local.(vpcAddr)
+	if !ok {
+		return Source{}, false, nil
+	}
+	source, err = a.source()
+	return source, true, err
+}
+
+// identify returns the connection with its source, which is read when it is asked for: after the caller has been
+// refused for other reasons, nobody does.
+func (a *APIs) identify(vpcKey string, c net.Conn) net.Conn {
+	read := sync.OnceValues(func() (Source, error) {
+		return a.rows.sourceOf(context.Background(), vpcKey, addressOf(c.LocalAddr()), addressOf(c.RemoteAddr()))
+	})
+	return vpcConn{c, vpcAddr{c.LocalAddr(), read}}
+}
+
+func addressOf(a net.Addr) netip.Addr {
+	at, _ := netip.ParseAddrPort(a.String())
+	return at.Addr().Unmap()
+}
+
+func (t tables) sourceOf(ctx context.Context, vpcKey string, local, remote netip.Addr) (Source, error) {
+	row, err := t.vpcs.Get(ctx, vpcKey)
+	if err != nil {
+		return Source{}, err
+	}
+	vpc := row.Value
+	source := Source{VPCID: vpc.ID, PrivateIP: remote}
+	endpoints, err := t.endpoints.List(ctx, store.Prefix(vpc.Account, vpc.Region))
+	if err != nil {
+		return Source{}, err
+	}
+	for _, e := range endpoints {
+		if e.Value.VPCID != vpc.ID {
+			continue
+		}
+		own, err := t.addressesOf(ctx, e.Value.EC2Resource, e.Value.NetworkInterfaceIDs)
+		if err != nil {
+			return Source{}, err
+		}
+		if slices.Contains(own, local) {
+			source.EndpointID = e.Value.ID
+			return source, nil
+		}
+	}
+	source.PublicIP, err = t.publicAddressOf(ctx, vpc, remote)
+	return source, err
+}
+
+// publicAddressOf returns the address that packets from an address of a VPC have on the internet; invalid if they do
+// not get there.
+func (t tables) publicAddressOf(ctx context.Context, vpc record.VPC, private netip.Addr) (netip.Addr, error) {
+	none := netip.Addr{}
+	subnet, ok, err := t.subnetOf(ctx, vpc, private)
+	if err != nil || !ok {
+		return none, err
+	}
+	table, err := t.routeTables.Get(ctx, record.EC2Key(vpc.Account, vpc.Region,
+		cmp.Or(subnet.RouteTableID, vpc.MainRouteTableID)))
+	if err != nil {
+		return none, ignoreMissing(err)
+	}
+	destination := "0.0.0.0/0"
+	if private.Is6() {
+		destination = "::/0"
+	}
+	i := slices.IndexFunc(table.Value.Routes, func(r record.Route) bool { return r.Destination == destination })
+	if i < 0 {
+		return none, nil
+	}
+	target := table.Value.Routes[i].Target
+	switch {
+	case strings.HasPrefix(target, "nat-") && private.Is4():
+		gateway, err := t.natGateways.Get(ctx, record.EC2Key(vpc.Account, vpc.Region, target))
+		if err != nil {
+			return none, ignoreMissing(err)
+		}
+		return t.lentAddress(ctx, gateway.Value.EC2Resource, gateway.Value.NetworkInterfaceID, none)
+	case private.Is6() && (strings.HasPrefix(target, "igw-") || strings.HasPrefix(target, "eigw-")):
+		return private, nil // AWS gives these blocks, no owner of a VPC chooses them
+	case strings.HasPrefix(target, "igw-"):
+		block := netip.PrefixFrom(private, 28).Masked().Addr().String()
+		row, err := t.blocks.Get(ctx, record.AddressBlockKey(vpc.Account, vpc.Region, subnet.ID, block))
+		if err != nil {
+			return none, ignoreMissing(err)
+		}
+		return t.lentAddress(ctx, vpc.EC2Resource, cmp.Or(row.Value.PrefixOf, row.Value.Addresses[private.String()]),
+			private)
+	}
+	return none, nil
+}
+
+// subnetOf returns the subnet of a VPC that has an address.
+func (t tables) subnetOf(ctx context.Context, vpc record.VPC, address netip.Addr) (record.Subnet, bool, error) {
+	subnets, err := t.subnetsByVPC.List(ctx, vpc.Key())
+	if err != nil {
+		return record.Subnet{}, false, err
+	}
+	for _, row := range subnets {
+		blocks := []string{row.Value.CIDR}
+		if row.Value.IPv6 != nil {
+			blocks = append(blocks, row.Value.IPv6.CIDR)
+		}
+		for _, block := range blocks {
+			if p, err := netip.ParsePrefix(block); err == nil && p.Contains(address) {
+				return row.Value, true, nil
+			}
+		}
+	}
+	return record.Subnet{}, false, nil
+}
+
+// lentAddress returns the public address of a private one of a network interface, of the primary one if that is
+// invalid: an elastic address, or the one that Amazon lends.
+func (t tables) lentAddress(ctx context.Context, beside record.EC2Resource, eni string, private netip.Addr) (netip.Addr,
+	error) {
+	row, err := t.interfaces.Get(ctx, record.EC2Key(beside.Account, beside.Region, eni))
+	if err != nil || len(row.Value.PrivateIPs) == 0 {
+		return netip.Addr{}, ignoreMissing(err)
+	}
+	primary := row.Value.PrivateIPs[0]
+	at := primary
+	if private.IsValid() {
+		at = private.String()
+	}
+	elastic, err := t.addresses.List(ctx, store.Prefix(beside.Account, beside.Region))
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	public := ""
+	if at == primary {
+		public = row.Value.PublicIP
+	}
+	for _, e := range elastic {
+		if e.Value.NetworkInterfaceID == eni && cmp.Or(e.Value.PrivateIPAddress, primary) == at {
+			public = e.Value.PublicIP
+		}
+	}
+	address, _ := netip.ParseAddr(public)
+	return address, nil
+}
+
+// ignoreMissing returns nil for what has gone meanwhile.
+func ignoreMissing(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}

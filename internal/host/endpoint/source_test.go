@@ -1,0 +1,108 @@
+//go:build linux
+
+package endpoint
+
+import (
+	"net/netip"
+	"testing"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+// TestSourceOf is a caller at each address of a VPC that has subnets with an internet gateway, with a NAT gateway, and
+// without either.
+func TestSourceOf(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	vpc := record.VPC{EC2Resource: resource("vpc-1"), MainRouteTableID: "rtb-public"}
+	create(t, record.VPCs(s), vpc.Key(), vpc)
+	for id, target := range map[string]string{"rtb-public": "igw-1", "rtb-nat": "nat-1", "rtb-gone": "nat-2",
+		"rtb-none": ""} {
+		table := record.RouteTable{EC2Resource: resource(id), VPCID: vpc.ID}
+		if target != "" {
+			table.Routes = []record.Route{{Destination: "0.0.0.0/0", Target: target}, {Destination: "::/0", Target: target}}
+		}
+		create(t, record.RouteTables(s), table.Key(), table)
+	}
+	for id, subnet := range map[string]record.Subnet{
+		"subnet-public": {CIDR: "10.0.0.0/24", IPv6: &record.CIDRAssociation{CIDR: "2600:db8::/64"}},
+		"subnet-nat":    {CIDR: "10.0.1.0/24", RouteTableID: "rtb-nat"},
+		"subnet-none":   {CIDR: "10.0.2.0/24", RouteTableID: "rtb-none"},
+		"subnet-gone":   {CIDR: "10.0.3.0/24", RouteTableID: "rtb-gone"},
+	} {
+		subnet.EC2Resource, subnet.VPCID = resource(id), vpc.ID
+		create(t, record.Subnets(s), subnet.Key(), subnet)
+	}
+	for id, eni := range map[string]record.NetworkInterface{
+		"eni-lent":     {PrivateIPs: []string{"10.0.0.4", "10.0.0.5"}, PublicIP: "198.51.100.4"},
+		"eni-elastic":  {PrivateIPs: []string{"10.0.0.6", "10.0.0.7"}, PublicIP: "198.51.100.6"},
+		"eni-private":  {PrivateIPs: []string{"10.0.0.8"}},
+		"eni-prefix":   {PrivateIPs: []string{"10.0.0.9"}, IPv4Prefixes: []string{"10.0.0.32/28"}, PublicIP: "198.51.100.9"},
+		"eni-nat":      {PrivateIPs: []string{"10.0.0.10"}},
+		"eni-endpoint": {PrivateIPs: []string{"10.0.0.11"}},
+	} {
+		eni.EC2Resource, eni.VPCID = resource(id), vpc.ID
+		create(t, record.NetworkInterfaces(s), eni.Key(), eni)
+	}
+	create(t, record.AddressBlocks(s), record.AddressBlockKey(vpc.Account, vpc.Region, "subnet-public", "10.0.0.0"),
+		record.AddressBlock{Addresses: map[string]string{"10.0.0.4": "eni-lent", "10.0.0.5": "eni-lent",
+			"10.0.0.6": "eni-elastic", "10.0.0.7": "eni-elastic", "10.0.0.8": "eni-private"}})
+	create(t, record.AddressBlocks(s), record.AddressBlockKey(vpc.Account, vpc.Region, "subnet-public", "10.0.0.32"),
+		record.AddressBlock{PrefixOf: "eni-prefix"})
+	for id, a := range map[string]record.Address{
+		"eipalloc-1": {PublicIP: "203.0.113.6", NetworkInterfaceID: "eni-elastic"},
+		"eipalloc-2": {PublicIP: "203.0.113.7", NetworkInterfaceID: "eni-elastic", PrivateIPAddress: "10.0.0.7"},
+		"eipalloc-3": {PublicIP: "203.0.113.10", NetworkInterfaceID: "eni-nat", PrivateIPAddress: "10.0.0.10"},
+	} {
+		a.EC2Resource = resource(id)
+		create(t, record.Addresses(s), a.Key(), a)
+	}
+	nat := record.NATGateway{EC2Resource: resource("nat-1"), VPCID: vpc.ID, NetworkInterfaceID: "eni-nat"}
+	create(t, record.NATGateways(s), nat.Key(), nat)
+	endpoint := record.VPCEndpoint{EC2Resource: resource("vpce-1"), VPCID: vpc.ID,
+		Type: ec2types.VpcEndpointTypeInterface, NetworkInterfaceIDs: []string{"eni-endpoint"}}
+	create(t, record.VPCEndpoints(s), endpoint.Key(), endpoint)
+
+	const apis = "198.18.8.3"
+	for name, test := range map[string]struct{ local, remote, public, endpoint string }{
+		"an address that Amazon lends":                 {apis, "10.0.0.4", "198.51.100.4", ""},
+		"a secondary address has none":                 {apis, "10.0.0.5", "", ""},
+		"an elastic address before the one lent":       {apis, "10.0.0.6", "203.0.113.6", ""},
+		"an elastic address of a secondary one":        {apis, "10.0.0.7", "203.0.113.7", ""},
+		"no public address":                            {apis, "10.0.0.8", "", ""},
+		"an address of a prefix has none":              {apis, "10.0.0.33", "", ""},
+		"an address that nobody has":                   {apis, "10.0.0.200", "", ""},
+		"an address outside of all subnets":            {apis, "203.0.113.99", "", ""},
+		"a NAT gateway":                                {apis, "10.0.1.20", "203.0.113.10", ""},
+		"a NAT gateway that has gone":                  {apis, "10.0.3.20", "", ""},
+		"no route to the internet":                     {apis, "10.0.2.20", "", ""},
+		"an IPv6 address is public":                    {apis, "2600:db8::4", "2600:db8::4", ""},
+		"an endpoint, with a public address":           {"10.0.0.11", "10.0.0.4", "", "vpce-1"},
+		"an endpoint, from a subnet without a gateway": {"10.0.0.11", "10.0.2.20", "", "vpce-1"},
+	} {
+		got, err := openTables(s).sourceOf(t.Context(), vpc.Key(), netip.MustParseAddr(test.local),
+			netip.MustParseAddr(test.remote))
+		want := Source{VPCID: vpc.ID, PrivateIP: netip.MustParseAddr(test.remote), EndpointID: test.endpoint}
+		if test.public != "" {
+			want.PublicIP = netip.MustParseAddr(test.public)
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	if got, err := openTables(s).sourceOf(t.Context(), resource("vpc-2").Key(), netip.MustParseAddr(apis),
+		netip.MustParseAddr("10.0.0.4")); err == nil {
+		t.Errorf("in a VPC that has gone: %+v", got)
+	}
+}
+
+func create[R any](t *testing.T, table store.Table[R], key string, record R) {
+	t.Helper()
+	if _, err := table.Create(t.Context(), key, record); err != nil {
+		t.Fatal(err)
+	}
+}

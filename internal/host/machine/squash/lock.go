@@ -1,0 +1,146 @@
+//go:build linux
+
+package squash
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// How often a process that waits for a lock tries to get it. NFS clients poll, too.
+const (
+	firstTry = time.Millisecond
+	lastTry  = 100 * time.Millisecond
+)
+
+// GetLk implements fuse.RawFileSystem.
+func (f *fileSystem) GetLk(_ <-chan struct{}, input *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+	return f.in(&input.InHeader, func(n *node) error {
+		n.locking.Lock()
+		defer n.locking.Unlock()
+		fd, err := f.lockFile(n, input)
+		if err != nil {
+			return err
+		}
+		l := rangeOf(input.Lk)
+		if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l); err != nil {
+			return err
+		}
+		out.Lk = fuse.FileLock{Typ: uint32(l.Type)}
+		if l.Type != unix.F_UNLCK {
+			out.Lk.Start, out.Lk.End = uint64(l.Start), toTheEnd
+			if l.Len != 0 {
+				out.Lk.End = uint64(l.Start + l.Len - 1)
+			}
+		}
+		return nil
+	})
+}
+
+// toTheEnd is the last byte of a lock that goes to the end of a file.
+const toTheEnd = 1<<63 - 1
+
+func rangeOf(l fuse.FileLock) unix.Flock_t {
+	r := unix.Flock_t{Type: int16(l.Typ), Start: int64(l.Start)}
+	if l.End < toTheEnd {
+		r.Len = int64(l.End-l.Start) + 1
+	}
+	return r
+}
+
+// SetLk implements fuse.RawFileSystem.
+func (f *fileSystem) SetLk(_ <-chan struct{}, input *fuse.LkIn) fuse.Status {
+	return f.in(&input.InHeader, func(n *node) error { return f.lock(n, input) })
+}
+
+// SetLkw implements fuse.RawFileSystem.
+func (f *fileSystem) SetLkw(cancel <-chan struct{}, input *fuse.LkIn) fuse.Status {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for wait := firstTry; ; wait = min(2*wait, lastTry) {
+		select {
+		case <-cancel:
+			return fuse.EINTR
+		case <-retry.C:
+		}
+		code := f.SetLk(nil, input)
+		if code != fuse.EAGAIN {
+			return code
+		}
+		retry.Reset(wait)
+	}
+}
+
+// lock sets or releases a lock, without waiting.
+func (f *fileSystem) lock(n *node, input *fuse.LkIn) error {
+	if input.LkFlags&fuse.LK_FLOCK != 0 {
+		return f.flock(input)
+	}
+	n.locking.Lock()
+	defer n.locking.Unlock()
+	if _, held := n.locks[input.Owner]; !held && input.Lk.Typ == unix.F_UNLCK {
+		return nil
+	}
+	fd, err := f.lockFile(n, input)
+	if err != nil {
+		return err
+	}
+	l := rangeOf(input.Lk)
+	err = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &l)
+	if errors.Is(err, unix.EACCES) {
+		return unix.EAGAIN
+	}
+	return err
+}
+
+// flock sets or releases a lock of flock(2), which belongs to an open file.
+func (f *fileSystem) flock(input *fuse.LkIn) error {
+	h, err := f.handle(input.Fh)
+	if err != nil {
+		return err
+	}
+	how := map[uint32]int{unix.F_RDLCK: unix.LOCK_SH, unix.F_WRLCK: unix.LOCK_EX, unix.F_UNLCK: unix.LOCK_UN}
+	return unix.Flock(h.fd, how[input.Lk.Typ]|unix.LOCK_NB)
+}
+
+// lockFile returns the descriptor that holds the locks of an owner. n.locking is held.
+func (f *fileSystem) lockFile(n *node, input *fuse.LkIn) (int, error) {
+	if fd, ok := n.locks[input.Owner]; ok {
+		return fd, nil
+	}
+	h, err := f.handle(input.Fh)
+	if err != nil {
+		return -1, err
+	}
+	fd, err := f.reopen(n.fd, unix.O_RDWR)
+	if err != nil { // what the file was opened for is allowed
+		fd, err = f.reopen(h.fd, h.flags&unix.O_ACCMODE)
+	}
+	if err != nil {
+		return -1, err
+	}
+	if n.locks == nil {
+		n.locks = map[uint64]int{}
+	}
+	n.locks[input.Owner] = fd
+	return fd, nil
+}
+
+// unlockOwner releases all locks of an owner.
+func (n *node) unlockOwner(owner uint64) {
+	n.locking.Lock()
+	defer n.locking.Unlock()
+	if fd, ok := n.locks[owner]; ok {
+		unix.Close(fd)
+		delete(n.locks, owner)
+	}
+}
+
+func (n *node) closeLocks() {
+	for owner := range n.locks {
+		n.unlockOwner(owner)
+	}
+}
