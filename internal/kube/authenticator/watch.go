@@ -11,9 +11,11 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/sourcegraph/conc"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -160,8 +162,12 @@ func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string)
 	if maps == nil {
 		return
 	}
+	backoff := retry
 	var down bool // only the reflector's one goroutine asks
 	tell := func(err error) {
+		if err == nil {
+			backoff = retry
+		}
 		log := s.log.logger.WithTime(time.Now().UTC())
 		switch {
 		case err != nil && !down && ctx.Err() == nil:
@@ -183,15 +189,32 @@ func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string)
 			o.FieldSelector = only
 			w, err := maps.Watch(ctx, o)
 			tell(err)
+			if utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) {
+				// The reflector would wait for up to 30 s by itself after an error that it knows.
+				err = errors.New(err.Error())
+			}
 			return w, err
 		},
 	}}
-	backoff := retry
 	reflector := cache.NewReflectorWithOptions(source, &corev1.ConfigMap{}, sink{s}, cache.ReflectorOptions{
-		Name: "aws-auth of " + clusterID, Backoff: &backoff,
+		Name: "aws-auth of " + clusterID,
 	})
 	// The reflector would log every attempt; tell says it once.
-	reflector.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+	quiet := klog.NewContext(ctx, logr.Discard())
+	for ctx.Err() == nil {
+		_ = reflector.ListAndWatchWithContext(quiet)
+		pause(ctx, backoff.Step())
+	}
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // plainListWatch keeps the reflector from asking for a streamed list first, which a server may
@@ -217,11 +240,7 @@ func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) t
 		if attempt == 10 {
 			a.log.Warn("no way to reach the API server to watch aws-auth; trying on", "cluster", key, "error", err)
 		}
-		wake := time.NewTimer(backoff.Step())
-		select {
-		case <-wake.C:
-		case <-ctx.Done():
-			wake.Stop()
+		if pause(ctx, backoff.Step()); ctx.Err() != nil {
 			return nil
 		}
 	}
