@@ -32,3 +32,8 @@ type PublicIP struct {
 func PublicIPs(s *store.Store) store.Table[PublicIP] {
 	return store.NewTable[PublicIP](s, "publicips")
 }
+
+// PublicIPsByAccount finds public addresses by the account that has them, in all regions.
+func PublicIPsByAccount(s *store.Store) store.Index[PublicIP] {
+	return store.NewIndex(PublicIPs(s), "account", func(p PublicIP) string { return p.Account })
+}

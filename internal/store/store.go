@@ -44,9 +44,10 @@ type Store struct {
 	moved   chan struct{}             // closed and replaced whenever applied grows
 	subs    map[*subscription]struct{}
 
-	large   largeRows         // of the mirror
-	usage   *usage            // of the mirror
-	indexes map[string]*index // by name; guarded by mu
+	large    largeRows         // of the mirror
+	usage    *usage            // of the mirror
+	indexes  map[string]*index // by name; guarded by mu
+	building sync.Mutex        // held while an index is made; taken before mu
 }
 
 // Options adjust Open.

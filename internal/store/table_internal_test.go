@@ -37,3 +37,29 @@ func TestLargeRowsAreForgotten(t *testing.T) {
 		t.Errorf("a row that was forgotten: %v", err)
 	}
 }
+
+// What counts rows does not decode them.
+func TestCountsDecodeNothing(t *testing.T) {
+	t.Parallel()
+	s := &Store{indexes: map[string]*index{}}
+	rows := table[string]{store: s, name: "rows/"}
+	for i := range 3 {
+		s.rows.Set(fmt.Sprintf("rows/%d", i), &entry{raw: fmt.Appendf(nil, "%q", strings.Repeat("x", largeRow))})
+	}
+	byLength := NewIndex(Table[string](rows), "length", func(v string) string { return fmt.Sprint(len(v)) })
+	length := fmt.Sprint(largeRow)
+	if n := byLength.Count(length); n != 3 { // makes the index
+		t.Fatalf("there are %d rows, want 3", n)
+	}
+	forget := func(_ string, e *entry) bool { e.decoded.Store(nil); return true }
+	s.rows.Scan(forget)
+	if all, indexed := rows.Count(""), byLength.Count(length); all != 3 || indexed != 3 {
+		t.Errorf("%d rows, of the value %d, want 3", all, indexed)
+	}
+	s.rows.Scan(func(k string, e *entry) bool {
+		if e.decoded.Load() != nil {
+			t.Errorf("%s is decoded", k)
+		}
+		return true
+	})
+}

@@ -102,11 +102,7 @@ func (s *Service) createAccessPoint(ctx context.Context, a *record.AccessPoint, 
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	others, err := s.accessPointsOf.List(store.Unmetered(ctx), f.Value.Key())
-	if err != nil {
-		return err
-	}
-	if len(others) >= maxAccessPoints {
+	if s.accessPointsOf.Count(f.Value.Key()) >= maxAccessPoints {
 		return &types.AccessPointLimitExceeded{
 			ErrorCode_: new("AccessPointLimitExceeded"), Message: text(
 				"The file system '%s' has %d access points, which is as many as it may have.", f.Value.ID, maxAccessPoints)}

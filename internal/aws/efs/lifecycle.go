@@ -18,7 +18,7 @@ type Lifecycle struct{ s *Service }
 // NewLifecycle returns the lifecycle of the resources of a service.
 func NewLifecycle(s *Service) Lifecycle { return Lifecycle{s} }
 
-// deletionBatch is how many access points are deleted in a transaction, of which etcd takes 128 operations.
+// deletionBatch is how many access points are read and deleted at a time: etcd takes 128 operations in a transaction.
 const deletionBatch = 50
 
 // FinishFileSystem deletes the record of the file system with the given key, if it is deleted and has no content any
@@ -42,21 +42,23 @@ func (l Lifecycle) finishFileSystem(ctx context.Context, row store.Row[record.Fi
 	if _, err := s.contents.Get(ctx, row.Key); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	// No access point is added any more: that would need the file system to be available.
-	points, err := s.accessPointsOf.List(ctx, row.Key)
-	if err != nil {
-		return err
-	}
-	for len(points) > 0 {
+	// No access point is added any more: that would need the file system to be available. There may be many, with long
+	// tags.
+	for {
+		points, _, err := s.accessPointsOf.Page(ctx, row.Key, "", deletionBatch)
+		if err != nil {
+			return err
+		}
+		if len(points) == 0 {
+			break
+		}
 		var ops []store.Op
-		batch := points[:min(deletionBatch, len(points))]
-		for _, p := range batch {
+		for _, p := range points {
 			ops = append(ops, s.deleteAccessPoint(p)...)
 		}
 		if err := s.store.Txn(ctx, ops...); err != nil {
 			return err
 		}
-		points = points[len(batch):]
 	}
 	return s.store.Txn(ctx, s.fileSystems.DeleteOp(row), s.contents.AbsentOp(row.Key),
 		s.tokens.RemoveOp(record.FileSystemTokenKey(f.Account, f.Region, "fs-", f.CreationToken)))

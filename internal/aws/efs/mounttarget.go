@@ -180,11 +180,7 @@ func (s *Service) checkMountTargetQuota(c *resource.Change, vpc string) error {
 	if err := c.RequireUnchanged(vpc); err != nil {
 		return networkError(err)
 	}
-	others, err := s.mountTargetsOf.List(store.Unmetered(c), c.Key(vpc))
-	if err != nil {
-		return err
-	}
-	if len(others) >= maxMountTargets {
+	if s.mountTargetsOf.Count(c.Key(vpc)) >= maxMountTargets {
 		return &types.NetworkInterfaceLimitExceeded{ErrorCode_: new("NetworkInterfaceLimitExceeded"), Message: text(
 			"The VPC '%s' has %d mount targets, which is as many as it may have.", vpc, maxMountTargets)}
 	}

@@ -71,16 +71,7 @@ func pickPublicIP(c *resource.Change, owner string) (string, error) {
 	public := c.PublicRange
 	size := uint64(1)<<(32-public.Bits()) - infrastructure
 	// All regions of all accounts share the range: one account leaves half of it to others.
-	all, err := c.PublicIPs.List(store.Unmetered(c), "")
-	if err != nil {
-		return "", err
-	}
-	mine := uint64(0)
-	for _, row := range all {
-		if row.Value.Account == c.Account {
-			mine++
-		}
-	}
+	mine := uint64(c.PublicIPsOf.Count(c.Account)) //nolint:gosec // a count
 	if mine >= size/2 {
 		return "", wire.Errorf("InsufficientAddressCapacity", "Account %s has %d public addresses in all regions, half of "+
 			"those that there are. Release some.", c.Account, mine)

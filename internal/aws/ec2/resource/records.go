@@ -25,6 +25,7 @@ type Records struct {
 	VPCContents            store.Table[record.VPCContents]
 	AddressBlocks          store.Table[record.AddressBlock]
 	PublicIPs              store.Table[record.PublicIP]
+	PublicIPsOf            store.Index[record.PublicIP] // by account
 	KeyPairNames           store.Table[record.KeyPairName]
 	PlacementGroupNames    store.Table[record.PlacementGroupName]
 	LaunchTemplateNames    store.Table[record.LaunchTemplateName]
@@ -78,6 +79,7 @@ func NewRecords(s *store.Store, publicRange netip.Prefix, now func() time.Time) 
 		VPCContents:            record.VPCContentsTable(s),
 		AddressBlocks:          record.AddressBlocks(s),
 		PublicIPs:              record.PublicIPs(s),
+		PublicIPsOf:            record.PublicIPsByAccount(s),
 		KeyPairNames:           record.KeyPairNames(s),
 		PlacementGroupNames:    record.PlacementGroupNames(s),
 		LaunchTemplateNames:    record.LaunchTemplateNames(s),
