@@ -26,6 +26,7 @@ type Launch struct {
 	asked        any                   // the request as it came, for its client token
 	request      ec2.RunInstancesInput // with what its launch template adds
 	template     record.LaunchTemplateVersion
+	origin       origin // of the members of request
 	least, most  int
 	launched     []string // IDs of instances, by this request
 	instanceType instancetype.Type
@@ -58,7 +59,7 @@ func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, me
 					"instance type.")
 		}
 		l.template = version
-		if err := mergeTemplate(&l.request, version.Data); err != nil {
+		if l.origin, err = mergeTemplate(&l.request, version.Data); err != nil {
 			return nil, err
 		}
 	}
@@ -73,31 +74,33 @@ func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, me
 	return l, readInterfaces(l, mergeSubnet)
 }
 
-// mergeTemplate fills what a request leaves open from a launch template. Network interfaces are the same by device
-// index, block devices by name, tags by resource type and key.
+// mergeTemplate fills what a request leaves open from a launch template, and returns which of both said what. Network
+// interfaces are the same by device index, block devices by name, tags by resource type and key.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-instances-from-launch-template.html
-func mergeTemplate(request *ec2.RunInstancesInput, data types.RequestLaunchTemplateData) error {
+func mergeTemplate(request *ec2.RunInstancesInput, data types.RequestLaunchTemplateData) (o origin, err error) {
 	var base, over map[string]any
-	for value, into := range map[any]*map[string]any{&data: &base, request: &over} {
+	for value, copies := range map[any][]*map[string]any{&data: {&base, &o.template}, request: {&over, &o.request}} {
 		text, err := json.Marshal(value)
 		if err != nil {
-			return fmt.Errorf("merge a launch template: %w", err)
+			return o, fmt.Errorf("merge a launch template: %w", err)
 		}
-		if err := json.Unmarshal(text, into); err != nil {
-			return fmt.Errorf("merge a launch template: %w", err)
+		for _, into := range copies { // merging changes the first
+			if err := json.Unmarshal(text, into); err != nil {
+				return o, fmt.Errorf("merge a launch template: %w", err)
+			}
 		}
 	}
 	mergeParameters(base, over)
 	text, err := json.Marshal(base)
 	if err != nil {
-		return fmt.Errorf("merge a launch template: %w", err)
+		return o, fmt.Errorf("merge a launch template: %w", err)
 	}
 	var merged ec2.RunInstancesInput
 	if err := json.Unmarshal(text, &merged); err != nil {
-		return fmt.Errorf("merge a launch template: %w", err)
+		return o, fmt.Errorf("merge a launch template: %w", err)
 	}
 	*request = merged
-	return nil
+	return o, nil
 }
 
 // mergeParameters puts what over has into base.
@@ -135,7 +138,7 @@ func mergeLists(name string, base any, over []any) []any {
 	if !ok || len(all) == 0 {
 		return over
 	}
-	key := func(element any) string { return fmt.Sprint(element.(map[string]any)[by]) }
+	key := func(element any) string { return elementKey(element, by) }
 	first := make(map[string]int, len(all))
 	add := func(i int, element any) {
 		if _, ok := first[key(element)]; !ok {

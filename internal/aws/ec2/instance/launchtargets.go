@@ -2,7 +2,6 @@ package instance
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -38,19 +37,18 @@ func (s *Service) targetsOfLaunch(sc resource.Scope, action, createAction string
 		a.shared["ec2:LaunchTemplate"] = []string{sc.ARN(types.ResourceTypeLaunchTemplate, l.template.TemplateID)}
 		a.existing(types.ResourceTypeLaunchTemplate, l.template.TemplateID, false)
 	}
-	data := l.template.Data
-	a.addImage(data.ImageId != nil)
-	a.network(data.SecurityGroupIds != nil || data.NetworkInterfaces != nil)
+	a.add(imageTarget(sc, action, l.image), l.origin.isTemplates("ImageId"))
+	a.network()
 	if l.request.KeyName != nil {
 		if key, err := s.KeyPairNamed(sc, *l.request.KeyName); err == nil {
-			a.existing(types.ResourceTypeKeyPair, key.ID, data.KeyName != nil)
+			a.existing(types.ResourceTypeKeyPair, key.ID, l.origin.isTemplates("KeyName"))
 		}
 	}
 	if l.group.ID != "" {
 		t := s.ResourceTarget(sc, action, types.ResourceTypePlacementGroup, l.group.ID)
 		t.Conditions["ec2:PlacementGroupName"] = []string{l.group.Name}
 		t.Conditions["ec2:PlacementGroupStrategy"] = []string{string(l.group.Strategy)}
-		a.add(t, data.Placement != nil)
+		a.add(t, l.origin.isTemplates("Placement", "GroupName") || l.origin.isTemplates("Placement", "GroupId"))
 	}
 	a.instance()
 	for _, v := range l.volumes {
@@ -62,7 +60,7 @@ func (s *Service) targetsOfLaunch(sc resource.Scope, action, createAction string
 		a.addCreated(types.ResourceTypeVolume, conditions)
 		if v.draft.Snapshot != nil {
 			a.existing(types.ResourceTypeSnapshot, v.draft.Snapshot.Value.ID,
-				slices.ContainsFunc(data.BlockDeviceMappings, v.isMapping))
+				l.origin.isTemplates("BlockDeviceMappings", v.device, "Ebs", "SnapshotId"))
 		}
 	}
 	if l.spot != nil {
@@ -81,7 +79,8 @@ type launchAuthorization struct {
 	targets         []wire.Target
 }
 
-// add adds a target; fromTemplate says that the launch template names it.
+// add adds a target; fromTemplate says that it is the one that the launch template names, and not one of the request
+// or a default.
 func (a *launchAuthorization) add(t wire.Target, fromTemplate bool) {
 	maps.Copy(t.Conditions, a.shared)
 	if a.l.template.TemplateID != "" {
@@ -109,10 +108,6 @@ func (a *launchAuthorization) addCreated(resourceType types.ResourceType, condit
 	}
 }
 
-func (a *launchAuthorization) addImage(fromTemplate bool) {
-	a.add(imageTarget(a.sc, a.action, a.l.image), fromTemplate)
-}
-
 func imageTarget(sc resource.Scope, action string, i ami.Image) wire.Target {
 	return wire.Target{Action: action, Resource: "arn:aws:ec2:" + sc.Region + "::image/" + i.ID,
 		Conditions: map[string][]string{
@@ -121,26 +116,32 @@ func imageTarget(sc resource.Scope, action string, i ami.Image) wire.Target {
 		}}
 }
 
-func (a *launchAuthorization) network(fromTemplate bool) {
+func (a *launchAuthorization) network() {
 	plan := resource.NewChange(a.s.Records, a.sc) // which is never committed
+	from := a.l.origin
 	for _, spec := range a.l.interfaces {
+		index := aws.ToInt32(spec.DeviceIndex)
 		if spec.NetworkInterfaceId != nil {
-			a.existing(types.ResourceTypeNetworkInterface, *spec.NetworkInterfaceId, fromTemplate)
+			a.existing(types.ResourceTypeNetworkInterface, *spec.NetworkInterfaceId,
+				from.isTemplates("NetworkInterfaces", indexKey(index), "NetworkInterfaceId"))
 			continue
 		}
 		subnet, err := launchSubnet(plan, a.l, spec)
 		if err != nil {
 			continue
 		}
-		a.existing(types.ResourceTypeSubnet, subnet.ID, fromTemplate)
-		groups := spec.Groups
+		a.existing(types.ResourceTypeSubnet, subnet.ID, from.isTemplatesSubnet(index))
+		groups := []string{"SecurityGroupIds"} // of a launch without a list of interfaces
+		if len(a.l.request.NetworkInterfaces) > 0 {
+			groups = []string{"NetworkInterfaces", indexKey(index), "Groups"}
+		}
+		for _, id := range spec.Groups {
+			a.existing(types.ResourceTypeSecurityGroup, id, from.isTemplates(groups...))
+		}
 		for _, name := range a.l.groupNames {
 			if group, err := a.s.SecurityGroupNamed(a.sc, subnet.VPCID, name); err == nil {
-				groups = append(groups, group.ID)
+				a.existing(types.ResourceTypeSecurityGroup, group.ID, from.isTemplates("SecurityGroups"))
 			}
-		}
-		for _, id := range groups {
-			a.existing(types.ResourceTypeSecurityGroup, id, fromTemplate)
 		}
 		conditions := map[string][]string{
 			"ec2:Subnet":           {a.sc.ARN(types.ResourceTypeSubnet, subnet.ID)},
@@ -153,7 +154,7 @@ func (a *launchAuthorization) network(fromTemplate bool) {
 		}
 		conditions["ec2:AssociatePublicIpAddress"] = []string{strconv.FormatBool(public)}
 		a.addCreated(types.ResourceTypeNetworkInterface, conditions)
-		if aws.ToInt32(spec.DeviceIndex) == 0 {
+		if index == 0 {
 			a.shared["ec2:AvailabilityZone"] = conditions["ec2:AvailabilityZone"]
 		}
 	}

@@ -20,11 +20,6 @@ type launchVolume struct {
 	deleteOnTermination bool
 }
 
-// isMapping reports whether a mapping of a launch template is that of the volume.
-func (v launchVolume) isMapping(m types.LaunchTemplateBlockDeviceMappingRequest) bool {
-	return aws.ToString(m.DeviceName) == v.device && m.Ebs != nil && m.Ebs.SnapshotId != nil
-}
-
 // maxMappings is the maximum number of block devices that a request may map, including those without a device.
 const maxMappings = 200
 
