@@ -218,6 +218,53 @@ func TestKeysInUse(t *testing.T) {
 	wantRefusal(t, "create under an absent key", err, "InvalidKMSKey.NotFound")
 }
 
+// TestAStartNeedsTheKeyForEachVolume has users start an instance with two volumes under one key. Policies let them use
+// it for some volumes.
+func TestAStartNeedsTheKeyForEachVolume(t *testing.T) {
+	t.Parallel()
+	f := newKeyFixture(t)
+	ctx, root := t.Context(), f.ec2(f.Root)
+	key := f.key()
+	first, _ := f.encrypted(key)
+	second, _ := f.encrypted(key)
+	image := imageOf(iamtest.Region, t, "x86_64")
+	instance := *awstest.Must[*ec2.RunInstancesOutput](t)(root.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: &image,
+		InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		Placement: &types.Placement{AvailabilityZone: aws.String(iamtest.Region + "a")}})).Instances[0].InstanceId
+	machine := record.EC2Key(iamtest.Account, iamtest.Region, instance)
+	awstest.Must[any](t)(record.Machines(f.Store).Put(ctx, machine,
+		record.Machine{InstanceID: instance, State: types.InstanceStateNameRunning, Boot: 1}))
+	for device, volume := range map[string]string{"/dev/xvdf": first, "/dev/xvdg": second} {
+		awstest.Must[any](t)(root.AttachVolume(ctx, &ec2.AttachVolumeInput{VolumeId: &volume, InstanceId: &instance,
+			Device: &device}))
+	}
+	awstest.Must[any](t)(root.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{instance}}))
+	awstest.Must[any](t)(record.Machines(f.Store).Put(ctx, machine,
+		record.Machine{InstanceID: instance, State: types.InstanceStateNameStopped, Boot: 1}))
+	decrypt := func(effect string, volumes ...string) string {
+		return fmt.Sprintf(`{"Effect":"%s","Action":"kms:Decrypt","Resource":"%s","Condition":{"StringEquals":
+			{"kms:EncryptionContext:aws:ebs:id":["%s"]}}}`, effect, key, strings.Join(volumes, `","`))
+	}
+	for name, row := range map[string]struct {
+		statements []string
+		want       string
+	}{
+		"the-first":          {[]string{decrypt("Allow", first)}, "UnauthorizedOperation"},
+		"the-second":         {[]string{decrypt("Allow", second)}, "UnauthorizedOperation"},
+		"both":               {[]string{decrypt("Allow", first, second)}, "DryRunOperation"},
+		"both-but-the-first": {[]string{decrypt("Allow", first, second), decrypt("Deny", first)}, "UnauthorizedOperation"},
+		"both-but-the-second": {[]string{decrypt("Allow", first, second), decrypt("Deny", second)},
+			"UnauthorizedOperation"},
+		"both-but-another-one": {[]string{decrypt("Allow", first, second), decrypt("Deny", "vol-1")}, "DryRunOperation"},
+	} {
+		user := f.ec2(f.NewUser(t, name, `{"Version":"2012-10-17","Statement":[
+			{"Effect":"Allow","Action":["ec2:*","kms:CreateGrant"],"Resource":"*"},`+
+			strings.Join(row.statements, ",")+`]}`))
+		_, err := user.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{instance}, DryRun: aws.Bool(true)})
+		wantRefusal(t, "start with the key for "+name, err, row.want)
+	}
+}
+
 // TestEncryptionByDefault encrypts what no request asks to, with the default key of the account.
 func TestEncryptionByDefault(t *testing.T) {
 	t.Parallel()

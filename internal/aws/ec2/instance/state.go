@@ -185,9 +185,9 @@ func (s *Service) StartInstances(ctx context.Context, in *ec2.StartInstancesInpu
 }
 
 // authorizeDisks demands that the caller may use the keys of the encrypted volumes of an instance, which its machine
-// will read. AWS stops the instance again when the caller may not.
+// will read. It asks about each volume, also where several have one key: policies and grants may allow a key for some
+// volumes alone. AWS stops the instance again when the caller may not.
 func authorizeDisks(c *resource.Change, r record.Instance) error {
-	used := map[string]bool{}
 	for _, b := range r.BlockDevices {
 		v, err := c.Volumes.Table.Get(c, c.Key(b.VolumeID))
 		if errors.Is(err, store.ErrNotFound) {
@@ -196,10 +196,9 @@ func authorizeDisks(c *resource.Change, r record.Instance) error {
 		if err != nil {
 			return err
 		}
-		if !v.Value.Encrypted || used[v.Value.KMSKeyID] {
+		if !v.Value.Encrypted {
 			continue
 		}
-		used[v.Value.KMSKeyID] = true
 		if _, err := c.UseKey(c.Scope, v.Value.KMSKeyID, b.VolumeID, volume.AttachActions...); err != nil {
 			return err
 		}
