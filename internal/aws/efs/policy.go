@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -107,8 +105,9 @@ func completePolicy(given, arn string) (string, error) {
 	if len(starts) != len(statements) {
 		return given, nil
 	}
-	text := given
-	for i, statement := range slices.Backward(statements) { // from the end, so that the starts stay where they are
+	var text strings.Builder
+	written := int64(0) // of what was given
+	for i, statement := range statements {
 		fields, ok := statement.(map[string]any)
 		if !ok {
 			return given, nil
@@ -116,15 +115,18 @@ func completePolicy(given, arn string) (string, error) {
 		if err := checkStatement(fields, arn); err != nil {
 			return "", err
 		}
-		if fields["Resource"] == nil {
-			resource := fmt.Sprintf("%q:%q", "Resource", arn)
-			if len(fields) > 0 {
-				resource += ","
-			}
-			text = text[:starts[i]] + resource + text[starts[i]:]
+		if fields["Resource"] != nil {
+			continue
+		}
+		text.WriteString(given[written:starts[i]])
+		written = starts[i]
+		fmt.Fprintf(&text, "%q:%q", "Resource", arn)
+		if len(fields) > 0 {
+			text.WriteByte(',')
 		}
 	}
-	return text, nil
+	text.WriteString(given[written:])
+	return text.String(), nil
 }
 
 // checkStatement refuses a statement about other resources than the file system, or about other services.
@@ -133,7 +135,7 @@ func checkStatement(fields map[string]any, arn string) error {
 		return invalidPolicy("A file system policy is about its file system: leave NotResource out.")
 	}
 	for _, r := range texts(fields["Resource"]) {
-		if !matchesARN(r, arn) {
+		if !policy.MatchesARN(r, arn) {
 			return invalidPolicy("A file system policy is about its file system %s, and not about %s.", arn, r)
 		}
 	}
@@ -204,14 +206,6 @@ func texts(value any) []string {
 		}
 	}
 	return all
-}
-
-// matchesARN reports whether a resource of a policy, which may have wildcards, stands for an ARN.
-func matchesARN(resource, arn string) bool {
-	pattern := regexp.QuoteMeta(resource)
-	pattern = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(pattern)
-	matched, err := regexp.MatchString("^"+pattern+"$", arn)
-	return err == nil && matched
 }
 
 // DescribeFileSystemPolicy returns the policy of a file system.

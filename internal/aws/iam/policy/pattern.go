@@ -300,6 +300,13 @@ type arnPattern struct {
 
 const arnParts = 6
 
+// MatchesARN reports whether a resource of a policy, which may have wildcards, stands for an ARN. Variables of policies
+// are text to it. The time that it takes is linear.
+func MatchesARN(resource, arn string) bool {
+	p := compileARN(resource, syntax{wildcards: true})
+	return p.matches(arn, &evaluation{})
+}
+
 func compileARN(s string, allowed syntax) arnPattern {
 	if s == "*" {
 		return arnPattern{all: true}
