@@ -41,7 +41,7 @@ func (d *daemon) outsideVPCs(handler http.Handler) http.Handler {
 func (d *daemon) insideVPCs(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-		source, inVPC, err := endpoint.SourceOf(local)
+		source, inVPC, err := endpoint.SourceOf(r.Context(), local)
 		if err != nil {
 			d.log.Debug("the source of a request in a VPC is not known", "from", r.RemoteAddr, "error", err)
 			http.Error(w, "the VPC of this request is not known; try again", http.StatusServiceUnavailable)

@@ -68,8 +68,8 @@ func (i tableIndex[T]) Count(value string) (n int) {
 	return n
 }
 
-// ascend calls each with the keys of the rows with that value that come after the key after, until it returns false. The
-// mirror does not change meanwhile.
+// ascend calls each with the keys of the rows with that value that come after the key after, until it returns false.
+// The mirror does not change meanwhile.
 func (i tableIndex[T]) ascend(value, after string, each func(key string) bool) {
 	s := i.table.store
 	s.mu.RLock()

@@ -41,6 +41,7 @@ type Store struct {
 	mu      sync.RWMutex
 	rows    btree.Map[string, *entry] // by key below prefix
 	applied int64                     // revision the mirror has reached
+	version uint64                    // grows with each change of rows
 	moved   chan struct{}             // closed and replaced whenever applied grows
 	subs    map[*subscription]struct{}
 
@@ -104,6 +105,14 @@ func Open(ctx context.Context, client *clientv3.Client, o Options) (*Store, erro
 func (s *Store) Close() {
 	s.cancel()
 	<-s.done
+}
+
+// Version returns a number that is greater after each change of rows. Whoever has read some knows by it whether they
+// may be others now.
+func (s *Store) Version() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.version
 }
 
 // Backup writes a consistent snapshot of the whole etcd (every table, and every
@@ -272,6 +281,7 @@ func (s *Store) advance(rev int64, changed []string) {
 	if len(changed) == 0 {
 		return
 	}
+	s.version++
 	for sub := range s.subs {
 		sub.enqueue(changed)
 	}

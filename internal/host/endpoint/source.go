@@ -37,26 +37,52 @@ func (c vpcConn) LocalAddr() net.Addr { return c.local }
 // vpcAddr is the local address of a connection in a VPC.
 type vpcAddr struct {
 	net.Addr
-	source func() (Source, error)
+	source *connSource
 }
 
-// SourceOf returns the source of a connection by its local address, and whether it was made inside a VPC.
-func SourceOf(local net.Addr) (source Source, inVPC bool, err error) {
+// SourceOf returns the source of a connection by its local address, and whether it was made inside a VPC. It is the
+// source at the time of the call: while a connection lives, its public address can become somebody else's.
+func SourceOf(ctx context.Context, local net.Addr) (source Source, inVPC bool, err error) {
 	a, ok := local.(vpcAddr)
 	if !ok {
 		return Source{}, false, nil
 	}
-	source, err = a.source()
+	source, err = a.source.find(ctx)
 	return source, true, err
 }
 
-// identify returns the connection with its source, which is read when it is asked for: after the caller has been
-// refused for other reasons, nobody does.
+// identify returns the connection with its source, which is read when it is asked for.
 func (a *APIs) identify(vpcKey string, c net.Conn) net.Conn {
-	read := sync.OnceValues(func() (Source, error) {
-		return a.rows.sourceOf(context.Background(), vpcKey, addressOf(c.LocalAddr()), addressOf(c.RemoteAddr()))
-	})
-	return vpcConn{c, vpcAddr{c.LocalAddr(), read}}
+	local, remote := c.LocalAddr(), addressOf(c.RemoteAddr())
+	return vpcConn{c, vpcAddr{local, &connSource{version: a.o.Store.Version,
+		read: func(ctx context.Context) (Source, error) {
+			return a.rows.sourceOf(ctx, vpcKey, addressOf(local), remote)
+		}}}}
+}
+
+// connSource is the source of a connection.
+type connSource struct {
+	read    func(context.Context) (Source, error)
+	version func() uint64 // of the records
+
+	mu     sync.Mutex
+	known  bool
+	asOf   uint64 // the version that source was read at
+	source Source
+}
+
+// find returns the source by the records as they are. It reads them when one has changed since it has: clients send
+// many requests by a connection. What it could not read it tries again.
+func (c *connSource) find(ctx context.Context) (Source, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version := c.version() // before the records, which may change while they are read
+	if c.known && c.asOf == version {
+		return c.source, nil
+	}
+	source, err := c.read(ctx)
+	c.known, c.asOf, c.source = err == nil, version, source
+	return source, err
 }
 
 func addressOf(a net.Addr) netip.Addr {

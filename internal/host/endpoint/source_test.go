@@ -3,6 +3,10 @@
 package endpoint
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"testing"
 
@@ -97,6 +101,101 @@ func TestSourceOf(t *testing.T) {
 	if got, err := openTables(s).sourceOf(t.Context(), resource("vpc-2").Key(), netip.MustParseAddr(apis),
 		netip.MustParseAddr("10.0.0.4")); err == nil {
 		t.Errorf("in a VPC that has gone: %+v", got)
+	}
+}
+
+// addressedConn is a connection that has addresses alone.
+type addressedConn struct {
+	net.Conn
+	local, remote string
+}
+
+func (c addressedConn) LocalAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.local + ":443"))
+}
+func (c addressedConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.remote + ":5000"))
+}
+
+// TestSourcesFollowTheRecords takes an elastic address and an endpoint away while connections live.
+func TestSourcesFollowTheRecords(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	a := NewAPIs(APIOptions{Store: s})
+	vpc := record.VPC{EC2Resource: resource("vpc-1"), MainRouteTableID: "rtb-1"}
+	direct := a.identify(vpc.Key(), addressedConn{local: "198.18.8.3", remote: "10.0.0.4"}).LocalAddr()
+	private := a.identify(vpc.Key(), addressedConn{local: "10.0.0.11", remote: "10.0.0.4"}).LocalAddr()
+	want := func(when string, local net.Addr, public, endpoint string) {
+		t.Helper()
+		want := Source{VPCID: vpc.ID, PrivateIP: netip.MustParseAddr("10.0.0.4"), EndpointID: endpoint}
+		if public != "" {
+			want.PublicIP = netip.MustParseAddr(public)
+		}
+		for range 2 {
+			if got, inVPC, err := SourceOf(t.Context(), local); err != nil || !inVPC || got != want {
+				t.Errorf("%s: %+v, %t, %v; want %+v", when, got, inVPC, err, want)
+			}
+		}
+	}
+	if got, _, err := SourceOf(t.Context(), direct); err == nil {
+		t.Errorf("without the record of the VPC: %+v", got)
+	}
+	create(t, record.VPCs(s), vpc.Key(), vpc)
+	want("without a way to the internet", direct, "", "")
+
+	table := record.RouteTable{EC2Resource: resource("rtb-1"), VPCID: vpc.ID,
+		Routes: []record.Route{{Destination: "0.0.0.0/0", Target: "igw-1"}}}
+	create(t, record.RouteTables(s), table.Key(), table)
+	subnet := record.Subnet{EC2Resource: resource("subnet-1"), VPCID: vpc.ID, CIDR: "10.0.0.0/24"}
+	create(t, record.Subnets(s), subnet.Key(), subnet)
+	for id, private := range map[string]string{"eni-1": "10.0.0.4", "eni-2": "10.0.0.5", "eni-endpoint": "10.0.0.11"} {
+		eni := record.NetworkInterface{EC2Resource: resource(id), VPCID: vpc.ID, PrivateIPs: []string{private}}
+		create(t, record.NetworkInterfaces(s), eni.Key(), eni)
+	}
+	create(t, record.AddressBlocks(s), record.AddressBlockKey(vpc.Account, vpc.Region, subnet.ID, "10.0.0.0"),
+		record.AddressBlock{Addresses: map[string]string{"10.0.0.4": "eni-1", "10.0.0.5": "eni-2"}})
+	elastic := record.Address{EC2Resource: resource("eipalloc-1"), PublicIP: "203.0.113.6", NetworkInterfaceID: "eni-1"}
+	create(t, record.Addresses(s), elastic.Key(), elastic)
+	want("with an elastic address", direct, elastic.PublicIP, "")
+	endpoint := record.VPCEndpoint{EC2Resource: resource("vpce-1"), VPCID: vpc.ID,
+		Type: ec2types.VpcEndpointTypeInterface, NetworkInterfaceIDs: []string{"eni-endpoint"}}
+	create(t, record.VPCEndpoints(s), endpoint.Key(), endpoint)
+	want("by an endpoint", private, "", endpoint.ID)
+
+	if _, err := record.Addresses(s).Modify(t.Context(), elastic.Key(), func(a *record.Address) error {
+		a.NetworkInterfaceID = "eni-2"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want("after the address has become another's", direct, "", "")
+	if err := s.Txn(t.Context(), record.VPCEndpoints(s).RemoveOp(endpoint.Key())); err != nil {
+		t.Fatal(err)
+	}
+	want("after the endpoint has gone", private, "", "")
+}
+
+// TestSourcesAreReadWhenRecordsChange counts how often the records are read for the requests of a connection.
+func TestSourcesAreReadWhenRecordsChange(t *testing.T) {
+	t.Parallel()
+	reads, version, failure := 0, uint64(0), errors.New("not now")
+	c := connSource{version: func() uint64 { return version }, read: func(context.Context) (Source, error) {
+		reads++
+		return Source{VPCID: fmt.Sprint(reads)}, failure
+	}}
+	for i, test := range []struct {
+		version uint64
+		failure error
+		vpc     string
+		reads   int
+	}{
+		{0, failure, "", 1}, {0, nil, "2", 2}, {0, failure, "2", 2}, {1, failure, "", 3}, {1, nil, "4", 4}, {1, nil, "4", 4},
+	} {
+		version, failure = test.version, test.failure
+		got, err := c.find(t.Context())
+		if reads != test.reads || (err == nil) != (test.vpc != "") || err == nil && got.VPCID != test.vpc {
+			t.Errorf("%d: %+v, %v after %d reads, want %+v", i, got, err, reads, test)
+		}
 	}
 }
 
