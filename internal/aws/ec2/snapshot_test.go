@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -97,6 +99,59 @@ func TestLifeOfASnapshot(t *testing.T) {
 		_, err := record.Snapshots(w.Store).Get(ctx, diskKey(id))
 		return err != nil
 	})
+}
+
+// Deleted snapshots count against the quotas until their content has gone: whoever deletes them while they are made, or
+// while others copy them, does not get more of the disk.
+func TestDeletedSnapshotsCount(t *testing.T) {
+	t.Parallel()
+	w := ec2test.New(t)
+	ctx := w.Context()
+	d := startDisks(w)
+	volume := d.volume(ec2.CreateVolumeInput{})
+	create := func() (string, error) {
+		out, err := w.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: &volume})
+		if err != nil {
+			return "", err
+		}
+		return *out.SnapshotId, nil
+	}
+	var ids []string
+	for range 5 {
+		id := awstest.Must[string](t)(create())
+		awstest.Must[any](t)(record.SnapshotDisks(w.Store).Put(ctx, diskKey(id),
+			record.SnapshotDisk{SnapshotID: id, Progress: 1}))
+		awstest.Must[any](t)(w.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: &id}))
+		ids = append(ids, id)
+	}
+	wantRefusal(t, "a sixth that is made", failed(create()), "ConcurrentSnapshotLimitExceeded")
+	if err := w.Store.Txn(ctx, record.SnapshotDisks(w.Store).RemoveOp(diskKey(ids[0]))); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Nil(t, "one has gone", func() error { return failed(create()) })
+}
+
+// As many deleted snapshots as an account may have, with their content, leave room for no other.
+func TestDeletedSnapshotsOfAnAccountCount(t *testing.T) {
+	t.Parallel()
+	w := ec2test.New(t)
+	volume := disks{w}.volume(ec2.CreateVolumeInput{})
+	create := func() error {
+		return failed(w.CreateSnapshot(w.Context(), &ec2.CreateSnapshotInput{VolumeId: &volume}))
+	}
+	wantRefusal(t, "the first", create(), "")
+	for some := range slices.Chunk(make([]struct{}, 9999), 100) {
+		var ops []store.Op
+		for range some {
+			r := record.Snapshot{EC2Resource: record.EC2Resource{Account: ec2test.Account, Region: ec2test.Region,
+				ID: resource.NewID("snap-")}, VolumeID: "vol-ffffffff", VolumeSize: 1, Deleted: time.Now()}
+			ops = append(ops, record.Snapshots(w.Store).CreateOp(r.Key(), r))
+		}
+		if err := w.Store.Txn(w.Context(), ops...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRefusal(t, "one more than the quota", create(), "SnapshotLimitExceeded")
 }
 
 func TestCopyVolumes(t *testing.T) {

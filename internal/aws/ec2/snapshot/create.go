@@ -129,10 +129,11 @@ func create(c *resource.Change, id, volume string, description *string, many int
 	return nil
 }
 
-// checkQuota refuses more snapshots than an account and, at a time, a volume may have.
+// checkQuota refuses more snapshots than an account and, at a time, a volume may have. Those that are deleted count as
+// long as they have a record: until then their content may be on the disk, or be copied.
 func checkQuota(c *resource.Change, v record.Volume, many int) error {
 	pending := 0
-	all, err := c.Snapshots.List(c.Scope, func(r record.Snapshot) bool { return r.Deleted.IsZero() })
+	all, err := c.Snapshots.List(c.Scope, nil)
 	if err != nil {
 		return err
 	}
