@@ -61,8 +61,12 @@ func (c *Controller) ensureContent(ctx context.Context, f record.FileSystem) (re
 	return reconcile.Result{After: lookAgain}, errors.Join(made, err)
 }
 
-// makeContent makes the directory of a file system, so that it survives a loss of power.
+// makeContent makes the directory of a file system, so that it survives a loss of power. File systems cost nothing: an
+// account can have so many that they fill a disk that is nearly full.
 func (c *Controller) makeContent(id string) error {
+	if err := c.o.CheckSpace(string(c.o.Dir)); err != nil {
+		return fmt.Errorf("make the directory of the file system: %w", err)
+	}
 	root := c.o.Dir.FileSystemRoot(id)
 	above := filepath.Dir(root)
 	if err := os.MkdirAll(above, 0o700); err != nil {

@@ -3,12 +3,15 @@ package filesystem
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -72,6 +75,45 @@ func TestSizesAreMeasuredOnceAMinute(t *testing.T) {
 	c.measured[f.Key()] = measurement{at: time.Now().Add(-measureAgain)}
 	if later := measureNow(); later.Size < 2<<20 || later.Size >= 3<<20 { // one file has two names
 		t.Errorf("after a minute: %+v", later)
+	}
+}
+
+// Nothing is made on a disk that is nearly full. What is there is used, and what was not made is, once there is space.
+func TestNothingIsMadeOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	c, there := newController(t)
+	full := fmt.Errorf("%w: 7 MiB are free", diskspace.ErrFull)
+	c.o.CheckSpace = func(string) error { return full }
+	f := record.FileSystem{Account: there.Account, Region: there.Region, ID: "fs-1"}
+	if err := create(t, c.fileSystems, f.Key(), f); err != nil {
+		t.Fatal(err)
+	}
+	content := func(f record.FileSystem) record.FileSystemContent {
+		t.Helper()
+		row, err := c.contents.Get(t.Context(), f.Key())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row.Value
+	}
+	if _, err := c.reconcileFileSystem(t.Context(), f.Key()); !errors.Is(err, diskspace.ErrFull) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if got := content(f); got.Ready || !strings.Contains(got.Failure, "7 MiB are free") {
+		t.Errorf("on a full disk it is %+v", got)
+	}
+	if isDirectory(c.o.Dir.FileSystemRoot(f.ID)) {
+		t.Error("its directory was made")
+	}
+	if _, err := c.reconcileFileSystem(t.Context(), there.Key()); err != nil || !content(there).Ready {
+		t.Errorf("one that is there: %+v, %v", content(there), err)
+	}
+	full = nil
+	if _, err := c.reconcileFileSystem(t.Context(), f.Key()); err != nil {
+		t.Error(err)
+	}
+	if got := content(f); !got.Ready || got.Failure != "" || !isDirectory(c.o.Dir.FileSystemRoot(f.ID)) {
+		t.Errorf("with space it is %+v", got)
 	}
 }
 

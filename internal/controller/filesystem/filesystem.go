@@ -2,9 +2,9 @@
 //
 // The content of a file system is a directory below [datadir.Dir.FileSystemsDir]. It is made once: a directory that is
 // missing later, such as after a restore on another host, is not made again, because an empty one in its place would
-// look like lost files. The directory of a file system that is deleted is given another name first, under which nothing
-// finds it any more, and to an owner that no machine has; then it is removed, and once it has gone, so do the records.
-// Sizes are measured from time to time.
+// look like lost files. None is made on a disk that is nearly full. The directory of a file system that is deleted is
+// given another name first, under which nothing finds it any more, and to an owner that no machine has; then it is
+// removed, and once it has gone, so do the records. Sizes are measured from time to time.
 //
 // A mount target is available when its network interface is there and the host serves mounts by it.
 //
@@ -23,6 +23,7 @@ import (
 	"github.com/moby/locker"
 
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -49,6 +50,9 @@ type Options struct {
 	Listeners bool
 	Log       *slog.Logger
 	Now       func() time.Time // time.Now unless set
+	// CheckSpace returns an error when the disk of a directory has no space for new ones; diskspace.CheckReserve unless
+	// set.
+	CheckSpace func(dir string) error
 }
 
 // Controller reconciles the file systems of all accounts and regions.
@@ -72,6 +76,9 @@ type Controller struct {
 func New(o Options) *Controller {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.CheckSpace == nil {
+		o.CheckSpace = diskspace.CheckReserve
 	}
 	return &Controller{
 		o: o, fileSystems: record.FileSystems(o.Store), contents: record.FileSystemContents(o.Store),
