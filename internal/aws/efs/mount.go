@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/efs/types"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
 	"github.com/coracle-eks/coracle/internal/filesystem"
@@ -86,7 +87,8 @@ func (s *Service) AuthorizeMount(ctx context.Context, r filesystem.MountRequest)
 	if r.TLS {
 		request.TLS = &tls.ConnectionState{}
 	}
-	ctx = wire.NewContext(request, caller, r.Region, s.identity, s.now())
+	// The policies are compared three times, on behalf of one request.
+	ctx = identity.ShareBudget(wire.NewContext(request, caller, r.Region, s.identity, s.now()))
 	for _, ask := range []struct {
 		action  string
 		refused *bool

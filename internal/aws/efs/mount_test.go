@@ -1,6 +1,7 @@
 package efs_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
+	efsservice "github.com/coracle-eks/coracle/internal/aws/efs"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/filesystem"
 )
 
@@ -276,5 +279,61 @@ func TestAnotherAccount(t *testing.T) {
 		FileSystemId: &id, Policy: &policy}))
 	if err := describe(arn); err != nil {
 		t.Error(err)
+	}
+}
+
+// contexts is an Identity that keeps the contexts in which it decides.
+type contexts struct {
+	efsservice.Identity
+	all []context.Context
+}
+
+func (c *contexts) AuthorizeAnonymous(ctx context.Context, t wire.Target) error {
+	c.all = append(c.all, ctx)
+	return c.Identity.AuthorizeAnonymous(ctx, t)
+}
+
+// The decisions about a mount have the budget of one request: what the first takes, the others lack.
+func TestDecisionsAboutAMountShareABudget(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	id := w.fileSystem()
+	m := w.mountTarget(id, "a")
+	identity := &contexts{Identity: w.Identity}
+	service := efsservice.New(efsservice.Options{Store: w.Store, Identity: identity})
+	if _, err := service.AuthorizeMount(t.Context(), filesystem.MountRequest{Account: account, Region: region,
+		FileSystemID: id, MountTargetID: *m.MountTargetId}); err != nil {
+		t.Fatal(err)
+	}
+	if len(identity.all) != 3 {
+		t.Fatalf("%d decisions were made", len(identity.all))
+	}
+	first, last := identity.all[0], identity.all[2]
+	target := wire.Target{Action: "elasticfilesystem:ClientMount", Resource: "arn:aws:elasticfilesystem:::file-system/x",
+		Policy: `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}}`}
+	if err := w.Identity.AuthorizeAnonymous(last, target); err != nil {
+		t.Errorf("a decision that takes little: %v", err)
+	}
+	long := target
+	long.Policy = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*",
+		"Condition":{"StringLike":{"elasticfilesystem:AccessPointArn":["` + strings.Repeat(`*b*","`, 2000) + `*c"]}}}}`
+	long.Conditions = map[string][]string{"elasticfilesystem:AccessPointArn": {strings.Repeat("a", 2000)}}
+	var denied *wire.Denied
+	for n := 0; ; n++ {
+		if err := w.Identity.AuthorizeAnonymous(first, long); !errors.As(err, &denied) {
+			t.Fatal(err)
+		}
+		if strings.Contains(denied.Reason, "too much work") { // the budget is spent
+			break
+		}
+		if n > 1000 {
+			t.Fatalf("after %d decisions: %v", n, denied)
+		}
+	}
+	if err := w.Identity.AuthorizeAnonymous(last, target); !errors.As(err, &denied) {
+		t.Errorf("with the budget that the first has spent: %v", err)
+	}
+	if err := w.Identity.AuthorizeAnonymous(t.Context(), target); err != nil {
+		t.Errorf("another request: %v", err)
 	}
 }

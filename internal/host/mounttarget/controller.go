@@ -62,6 +62,7 @@ type Controller struct {
 	byVPC    store.Index[record.MountTarget]
 	statuses store.Table[record.MountTargetStatus]
 	served   store.Table[record.MountTargetListener]
+	turns    turns
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -85,7 +86,7 @@ func New(o Options) *Controller {
 	}
 	c := &Controller{o: o, targets: record.MountTargets(o.Store), byVPC: record.MountTargetsByVPC(o.Store),
 		statuses: record.MountTargetStatuses(o.Store), served: record.MountTargetListeners(o.Store),
-		open: map[string]*sockets{}, vpcs: map[string]string{}}
+		turns: turns{accounts: map[string]*accountTurns{}}, open: map[string]*sockets{}, vpcs: map[string]string{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }

@@ -50,6 +50,12 @@ func (c *Controller) decide(ctx context.Context, vpc string, local, remote netip
 	if want := asked.Request.FileSystemID; want != "" && want != target.FileSystemID {
 		return refuse(unix.EACCES, "%s is the address of a mount target of %s, not of %s", local, target.FileSystemID, want)
 	}
+	end, ok := c.turns.begin(ctx, target.Account)
+	if !ok {
+		return refuse(unix.ETIMEDOUT, "%d other mounts of account %s are being decided about: try again", mostDeciding,
+			target.Account)
+	}
+	defer end()
 	grant, err := c.o.Authorizer.AuthorizeMount(ctx, filesystem.MountRequest{
 		Account: target.Account, Region: target.Region, FileSystemID: target.FileSystemID, MountTargetID: target.ID,
 		AccessPointID: asked.Request.AccessPointID, TLS: asked.Request.TLS, Signed: asked.Request.Signed,

@@ -4,7 +4,7 @@
 // the security groups of the mount target have let in. It is asked by the launchers of machines (package mountgrant),
 // in whose machine somebody mounts a file system. Its answer follows from the records and is good for that mount: which
 // directory of the host has the files, and what the client may do with them. Who the client is, and what the policies
-// say of it, an Authorizer knows.
+// say of it, an Authorizer knows. It is asked about a few mounts of an account at a time.
 //
 // It reads MountTargets, MountTargetStatuses, and whatever the Authorizer reads, and writes MountTargetListeners.
 package mounttarget

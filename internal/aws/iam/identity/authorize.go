@@ -17,6 +17,23 @@ import (
 // resources, take less.
 const maxSteps = 1 << 28
 
+// budgetKey is of the budget that decisions in a context share.
+type budgetKey struct{}
+
+// ShareBudget returns a context whose decisions have the budget of one request together: for who decides about several
+// targets one after the other, because the answers mean different things.
+func ShareBudget(ctx context.Context) context.Context {
+	return context.WithValue(ctx, budgetKey{}, policy.NewBudget(ctx, maxSteps))
+}
+
+// budgetOf returns the budget for a decision.
+func budgetOf(ctx context.Context) *policy.Budget {
+	if shared, ok := ctx.Value(budgetKey{}).(*policy.Budget); ok {
+		return shared
+	}
+	return policy.NewBudget(ctx, maxSteps)
+}
+
 // Authorize implements wire.Authorizer.
 func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []wire.Target) error {
 	if err := checkSession(ctx, caller); err != nil {
@@ -26,7 +43,7 @@ func (i *Identity) Authorize(ctx context.Context, caller wire.Caller, targets []
 	if err != nil {
 		return err
 	}
-	budget, global := policy.NewBudget(ctx, maxSteps), policy.Context(wire.GlobalConditions(ctx))
+	budget, global := budgetOf(ctx), policy.Context(wire.GlobalConditions(ctx))
 	for _, t := range targets {
 		policies := &p.policies
 		if t.Policy != "" || t.Owner != "" || t.PolicyMust || len(t.Grantees) > 0 {
@@ -63,7 +80,7 @@ func (i *Identity) AuthorizeAnonymous(ctx context.Context, t wire.Target) error 
 	d := policy.Evaluate(&policy.Request{
 		Action: t.Action, Resource: t.Resource, Principal: policy.Principal{Type: policy.Anonymous},
 		Keys: policy.Layers{policy.Context(wire.GlobalConditions(ctx)), policy.Context(t.Conditions)}, Unread: t.Unread,
-		Budget: policy.NewBudget(ctx, maxSteps),
+		Budget: budgetOf(ctx),
 	}, policies)
 	if err := context.Cause(ctx); d.Err != nil && err != nil {
 		return err
@@ -129,7 +146,7 @@ func (i *Identity) AuthorizeAssume(ctx context.Context, caller wire.Caller, role
 	policies := p.policies
 	policies.Resource, policies.ResourceAccount = []policy.Source{{Document: trust}}, role.Account
 	policies.ResourceMust, policies.Trust = true, true
-	request := p.request(t, policy.Context(wire.GlobalConditions(ctx)), policy.NewBudget(ctx, maxSteps))
+	request := p.request(t, policy.Context(wire.GlobalConditions(ctx)), budgetOf(ctx))
 	renameUnlessMeant(request, role.TrustIDs)
 	d := policy.Evaluate(request, &policies)
 	i.recordDenial(ctx, caller.Account, caller.ARN, t, d)
@@ -187,7 +204,7 @@ func TrustDecision(
 		return policy.Decision{}, fmt.Errorf("the trust policy of the role %s: %w", role.Name, err)
 	}
 	return policy.Evaluate(&policy.Request{Action: action, Resource: role.ARN(), Principal: who, Keys: keys,
-		Budget: policy.NewBudget(ctx, maxSteps)},
+		Budget: budgetOf(ctx)},
 		&policy.Policies{
 			Resource: []policy.Source{{Document: trust}}, ResourceAccount: role.Account, ResourceMust: true,
 			Trust: true,
