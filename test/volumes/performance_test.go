@@ -4,18 +4,22 @@ package volumes
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 )
 
-// The kernel bounds what a machine does to a volume, and counts it where it bounds it, though the volume's device goes
-// past the host's memory.
-func TestThePerformanceOfAVolume(t *testing.T) {
+// The kernel queues what exceeds a limit of a disk in memory that counts for no machine: no group of one has any. Those
+// that an earlier version has set are removed while the machine runs.
+func TestNoVolumeIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	host, err := cgroup.Open()
@@ -23,41 +27,41 @@ func TestThePerformanceOfAVolume(t *testing.T) {
 		t.Skip(err)
 	}
 	id := r.launch(1)[0]
-	group := host.Group(r.Owner(), id)
-	if group.Dir("blkio") == "" && !host.V2() {
+	dir := host.Group(r.Owner(), id).Dir("blkio")
+	if dir == "" {
 		t.Skip("this host has no cgroups for disks")
 	}
 	volume := r.create(func(*ec2.CreateVolumeInput) {})
 	r.attach(volume, id, "/dev/xvdaa")
-	minor := uint32(r.number(volume))
-	bounded := func(iops, mebibytes int64) {
-		t.Helper()
-		want := cgroup.DiskLimits{IOPS: iops, BytesPerSecond: mebibytes << 20}
-		r.eventually("the volume is bounded", func() error {
-			use, err := group.DiskUse(minor)
-			if err == nil && use.Limits != want {
-				err = fmt.Errorf("the bounds are %+v, not %+v", use.Limits, want)
+	limited := func() error {
+		return filepath.WalkDir(filepath.Dir(dir), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || e.Name() != "io.max" && !strings.HasPrefix(e.Name(), "blkio.throttle.") ||
+				strings.Contains(e.Name(), ".io_") { // counts
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if slices.ContainsFunc(strings.Fields(string(text)), func(s string) bool { return strings.HasPrefix(s, "7:") }) {
+				err = fmt.Errorf("%s is %s", path, text)
 			}
 			return err
 		})
 	}
-	bounded(3000, 125)
+	if err := limited(); err != nil {
+		t.Error(err)
+	}
 	must[*ec2.ModifyVolumeOutput](r)(r.client.ModifyVolume(t.Context(), &ec2.ModifyVolumeInput{VolumeId: &volume,
 		Size: aws.Int32(10), Iops: aws.Int32(4000), Throughput: aws.Int32(500)}))
-	bounded(4000, 500)
-	must[*ec2.ModifyVolumeOutput](r)(r.client.ModifyVolume(t.Context(), &ec2.ModifyVolumeInput{VolumeId: &volume,
-		VolumeType: types.VolumeTypeGp2}))
-	bounded(3000, 128)
-
-	before, err := group.DiskUse(minor)
-	if err != nil {
-		t.Fatal(err)
+	if err := limited(); err != nil {
+		t.Error(err)
 	}
-	const size = 4 << 20
-	r.do(id, "dd if=/dev/zero of=/dev/xvdaa bs=1M count=4 oflag=direct 2>/dev/null && "+
-		"dd if=/dev/xvdaa of=/dev/null bs=1M count=4 iflag=direct 2>/dev/null")
-	after, err := group.DiskUse(minor)
-	if err != nil || after.Written-before.Written != size || after.Read-before.Read < size {
-		t.Errorf("counted are %+v, before %+v, %v; want %d bytes more", after, before, err, size)
+	file, limit := "blkio.throttle.read_iops_device", fmt.Sprintf("7:%d 3000", r.number(volume))
+	if host.V2() {
+		file, limit = "io.max", fmt.Sprintf("7:%d riops=3000", r.number(volume))
 	}
+	for _, group := range []string{dir, filepath.Dir(dir)} {
+		if err := os.WriteFile(filepath.Join(group, file), []byte(limit), 0); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	r.eventually("limits of an earlier version are removed", limited)
 }

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/host/loopdevice"
-	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/disks"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -30,7 +29,6 @@ type attachment struct {
 	instance record.Instance
 	machine  record.Machine
 	device   record.InstanceBlockDevice
-	limits   cgroup.DiskLimits
 	// observed is the attachment as its record has it; nil when it has none.
 	observed *record.DiskAttachment
 	// claim writes an attachment into the record of the disk, before the machine gets it.
@@ -123,7 +121,7 @@ func (c *Controller) attachmentOf(ctx context.Context, volumeKey string, v recor
 	if err != nil {
 		return a, err
 	}
-	a = attachment{volumeID: v.ID, instance: i, machine: m, limits: performance(v), force: true}
+	a = attachment{volumeID: v.ID, instance: i, machine: m, force: true}
 	a.instance.ID = instanceID
 	if at := slices.IndexFunc(d.Attachments, func(a record.DiskAttachment) bool {
 		return a.InstanceID == instanceID
@@ -217,7 +215,7 @@ func (c *Controller) attach(ctx context.Context, a attachment, dir string, table
 			AttachedAt: time.Now().UTC()})
 	}
 	d := table.Disks[at]
-	d.Device, d.Limits, d.Detaching, d.Force = a.device.DeviceName, a.limits, false, false
+	d.Device, d.Detaching, d.Force = a.device.DeviceName, false, false
 	kept := false
 	if d.Loop >= 0 {
 		var err error

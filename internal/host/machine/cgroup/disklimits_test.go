@@ -3,12 +3,14 @@
 package cgroup
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,56 +19,44 @@ import (
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// A directory of ordinary files stands in for a hierarchy of cgroup v2.
-func TestVersion2BoundsDisks(t *testing.T) {
-	t.Parallel()
-	g := Host{{Mount: t.TempDir(), V2: true}}.Group("owner", "i-1")
-	dir := g.groupDir(g.Host[0])
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.LimitDisks(map[uint32]DiskLimits{3: {IOPS: 1}}); err != nil {
-		t.Errorf("a kernel without bounds: %v", err)
-	}
-	file := filepath.Join(dir, "io.max")
-	for _, test := range []struct {
-		limits DiskLimits
-		want   string
-	}{
-		{DiskLimits{IOPS: 3000, BytesPerSecond: 125 << 20}, "7:3 rbps=131072000 riops=3000"},
-		{DiskLimits{IOPS: 100}, "7:3 rbps=max riops=100"},
-		{DiskLimits{}, "7:3 rbps=max riops=max"},
-	} {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.LimitDisks(map[uint32]DiskLimits{3: test.limits}); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(file); err != nil || string(got) != test.want {
-			t.Errorf("%+v is %q, %v", test.limits, got, err)
-		}
-		stat := "8:0 rbytes=1 wbytes=1\n7:3 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n"
-		if err := os.WriteFile(filepath.Join(dir, "io.stat"), []byte(stat), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		use, err := g.DiskUse(3)
-		if want := (DiskUse{Read: 4096, Written: 512, Limits: test.limits}); err != nil || use != want {
-			t.Errorf("the use is %+v, %v; want %+v", use, err, want)
+// limitFiles are the files of a group that limit disks.
+func limitFiles(t *testing.T, g Group) (files []string) {
+	t.Helper()
+	for _, h := range g.Host {
+		for _, dir := range []string{g.groupDir(h), g.machineDir(h)} {
+			for file := range diskLimits {
+				if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+					files = append(files, filepath.Join(dir, file))
+				}
+			}
 		}
 	}
+	return files
 }
 
-// What a process of the machine reads and writes of a disk, past the host's memory, counts for the group with bounds.
-func TestDisksAreBounded(t *testing.T) {
+// limited returns the first of files that limits a loop device.
+func limited(t *testing.T, files []string) string {
+	t.Helper()
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(text), "7:") || strings.Contains(string(text), "\n7:") {
+			return file
+		}
+	}
+	return ""
+}
+
+// An earlier version has limited disks: a program that asks for many reads at once takes the memory of the host then,
+// and does not end.
+func TestNoDiskIsLimited(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	host, err := Open()
 	if err != nil {
 		t.Skip(err)
-	}
-	if !host.V2() && !host.hasController("blkio") {
-		t.Skip("this host has no cgroups for disks")
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:])
@@ -80,31 +70,72 @@ func TestDisksAreBounded(t *testing.T) {
 	if err := g.Create(Limits{CPUs: 1, MemoryBytes: 256 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	disk, device := newDisk(t, owner)
-	limits := DiskLimits{IOPS: 3000, BytesPerSecond: 125 << 20}
-	set := func() {
-		t.Helper()
-		if err := g.LimitDisks(map[uint32]DiskLimits{disk: limits}); err != nil {
-			t.Fatal(err)
-		}
-		use, err := g.DiskUse(disk)
-		if err != nil || use.Limits != limits {
-			t.Errorf("the bounds are %+v, %v; want %+v", use.Limits, err, limits)
-		}
+	files := limitFiles(t, g)
+	if len(files) == 0 {
+		t.Skip("this host has no cgroups for disks")
 	}
-	set()
-	limits = DiskLimits{IOPS: 16000, BytesPerSecond: 1000 << 20} // modified while it is used
-	set()
-
+	disk, device := newDisk(t, owner)
 	if err := g.AllowDisks([]uint32{disk}); err != nil {
 		t.Fatal(err)
 	}
-	runIn(t, g, device, "dd if=/dev/zero of=/proc/self/fd/3 bs=64k count=16 oflag=direct && "+
-		"dd if=/dev/zero of=/proc/self/fd/3 bs=64k count=16 conv=fsync && "+
-		"dd if=/proc/self/fd/3 of=/dev/null bs=64k count=32 iflag=direct")
-	use, err := g.DiskUse(disk)
-	if err != nil || use.Written != 2<<20 || use.Read != 2<<20 {
-		t.Errorf("counted are %+v, %v; want 2 MiB read and written", use, err)
+	setLimits(t, files, disk)
+	if err := g.ReclaimIO(); err != nil {
+		t.Fatal(err)
+	}
+	if file := limited(t, files); file != "" {
+		t.Errorf("%s limits the disk still", file)
+	}
+
+	// One that waits for what a limit holds back dies when its machine ends, and the group goes.
+	setLimits(t, files, disk)
+	cmd := startIn(t, g, device, "dd if=/proc/self/fd/3 of=/dev/null bs=1M count=8 iflag=direct")
+	if err := g.Remove(); err != nil {
+		t.Errorf("remove the group of a machine that waits for its disk: %v", err)
+	}
+	_ = cmd.Wait() // it was killed
+}
+
+// setLimits lets a disk be read and written at a byte a second.
+func setLimits(t *testing.T, files []string, disk uint32) {
+	t.Helper()
+	for _, file := range files {
+		limit := "1"
+		if filepath.Base(file) == "io.max" {
+			limit = "rbps=1 wbps=1"
+		}
+		if err := os.WriteFile(file, fmt.Appendf(nil, "7:%d %s", disk, limit), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if limited(t, files) == "" {
+		t.Fatalf("%v limit nothing", files)
+	}
+}
+
+// A directory of ordinary files stands in for a hierarchy of cgroup v2.
+func TestVersion2LimitsNoDisk(t *testing.T) {
+	t.Parallel()
+	for name, reset := range map[string]func(g Group) error{
+		"reclaimed": Group.ReclaimIO,
+		"removed":   func(g Group) error { _ = g.Remove(); return nil }, // files cannot be removed like groups
+	} {
+		g := Host{{Mount: t.TempDir(), V2: true}}.Group("owner", "i-1")
+		below := filepath.Join(g.machineDir(g.Host[0]), "kubepods")
+		if err := os.MkdirAll(below, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{g.groupDir(g.Host[0]), below} {
+			file := filepath.Join(dir, "io.max")
+			if err := os.WriteFile(file, []byte("7:3 rbps=1 wbps=max riops=3000 wiops=max\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := reset(g); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(file); err != nil || string(got) != "7:3 rbps=max wbps=max riops=max wiops=max" {
+				t.Errorf("%s: %s is %q, %v", name, file, got, err)
+			}
+		}
 	}
 }
 
@@ -135,13 +166,11 @@ func newDisk(t *testing.T, owner string) (minor uint32, device *os.File) {
 	return uint32(number), device
 }
 
-// runIn runs a script in a group, with a file as its descriptor 3.
-func runIn(t *testing.T, g Group, file *os.File, script string) {
+// startIn starts a script in a group, with a file as its descriptor 3.
+func startIn(t *testing.T, g Group, file *os.File, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-ec", "read go; "+script)
 	cmd.ExtraFiles = []*os.File{file}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
 	begin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +179,9 @@ func runIn(t *testing.T, g Group, file *os.File, script string) {
 		t.Fatal(err)
 	}
 	added := g.Add(cmd.Process.Pid)
-	_, _ = begin.Write([]byte("go\n"))
-	if err := cmd.Wait(); err != nil || added != nil {
-		t.Fatalf("%v, %v: %s", added, err, &out)
+	_, err = begin.Write([]byte("go\n"))
+	if err := errors.Join(added, err); err != nil {
+		t.Fatal(err)
 	}
+	return cmd
 }

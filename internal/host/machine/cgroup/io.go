@@ -17,14 +17,19 @@ import (
 
 // ReclaimIO takes the limits of input and output from a machine that an earlier version has started (Hierarchy.IsIO):
 // with cgroup v2 its groups lose the controller. With version 1 they stay as they are: the hierarchy is mounted in the
-// machine, and no container would start there that may not make a group in it. LimitsIO tells.
+// machine, and no container would start there that may not make a group in it. LimitsIO tells. Limits of disks are
+// removed from the machine's groups, whoever has set them.
 func (g Group) ReclaimIO() error {
+	var failures []error
 	for _, h := range g.Host {
 		if h.V2 && g.Host.V2() {
-			return disableIO(g.groupDir(h))
+			failures = append(failures, disableIO(g.groupDir(h)))
+		}
+		if h.V2 || h.IsIO() {
+			failures = append(failures, removeDiskLimits(g.groupDir(h)))
 		}
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // LimitsIO reports whether a machine that an earlier version has started can limit input and output.

@@ -47,7 +47,8 @@ func (host Host) RemoveAll(owner string) (removed []string, err error) {
 }
 
 // killAndRemove kills what runs in the groups at dirs, one in each hierarchy, and removes them. A process that is
-// frozen in one hierarchy keeps its groups in all: so all are thawed and killed before any is removed.
+// frozen in one hierarchy keeps its groups in all: so all are thawed and killed before any is removed. One that waits
+// for what the limits of a disk hold back does not die before it has that.
 func killAndRemove(dirs []string) error {
 	deadline := time.Now().Add(patience)
 	poll := time.NewTicker(5 * time.Millisecond)
@@ -55,7 +56,7 @@ func killAndRemove(dirs []string) error {
 	for {
 		var failures []error
 		for _, dir := range dirs {
-			failures = append(failures, killGroup(dir))
+			failures = append(failures, killGroup(dir), removeDiskLimits(dir))
 		}
 		for _, dir := range dirs {
 			failures = append(failures, removeGroups(dir))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,11 +46,10 @@ type Server struct {
 	// root and users are the root directory and the user namespace of process 1, by descriptor: its number may be that of
 	// a process of the host as soon as it has ended. users is nil where that is the host's.
 	root, users *os.File
-	attached    map[int]*attached            // by loop number
-	holders     map[int]*holder              // those that freeze, by loop number
-	ending      bool                         // nothing is frozen any more
-	unable      error                        // why a boot has begun without disks
-	limits      map[uint32]cgroup.DiskLimits // as they were set in this boot
+	attached    map[int]*attached // by loop number
+	holders     map[int]*holder   // those that freeze, by loop number
+	ending      bool              // nothing is frozen any more
+	unable      error             // why a boot has begun without disks
 
 	applying sync.Mutex    // one table at a time
 	nodes    chan struct{} // holds something while nodes are changed
@@ -109,7 +107,6 @@ func (s *Server) Booted(init int) error {
 	}
 	s.mu.Lock()
 	s.init, s.root, s.users, s.attached, s.ending = init, root, users, map[int]*attached{}, false
-	s.limits = nil // of the groups of an earlier boot
 	s.mu.Unlock()
 	states, err := s.apply()
 	for _, state := range states {
@@ -302,7 +299,6 @@ func (s *Server) decide(table Table) (states []State, lost []Disk, forced []int,
 	} else if err != nil {
 		return nil, nil, nil, nil, fmt.Errorf("let the machine open its disks: %w", err)
 	}
-	s.limit(group)
 	fd, err := unix.FcntlInt(s.root.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, nil, nil, err
@@ -411,22 +407,6 @@ func (s *Server) changeNodes(root *os.File, table Table, states []State, lost []
 		}
 	}
 	return failed
-}
-
-// limit bounds what the machine reads from its disks. It has them whether they can be bounded or not.
-func (s *Server) limit(group cgroup.Group) {
-	limits := map[uint32]cgroup.DiskLimits{}
-	for loop, a := range s.attached {
-		limits[uint32(loop)] = a.disk.Limits
-	}
-	if maps.Equal(limits, s.limits) {
-		return
-	}
-	if err := group.LimitDisks(limits); err != nil {
-		fmt.Fprintf(os.Stderr, "coracle-node launch: bound the disks of the machine: %v\n", err)
-		return
-	}
-	s.limits = limits
 }
 
 func (s *Server) minors() (minors []uint32) {

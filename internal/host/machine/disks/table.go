@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/durable"
-	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 )
 
 // Files in a machine's directory.
@@ -37,7 +36,6 @@ type Disk struct {
 	Number     int
 	Loop       int // the number of the host's loop device
 	AttachedAt time.Time
-	Limits     cgroup.DiskLimits `json:",omitzero"`
 	// Detaching asks for its detachment, Force also where it is mounted.
 	Detaching bool `json:",omitempty"`
 	Force     bool `json:",omitempty"`
