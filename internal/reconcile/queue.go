@@ -28,8 +28,12 @@ type turns struct {
 	all share
 }
 
-// newTurns returns an empty queue with the limits of an account and of a cluster, 0 for none.
-func newTurns(perAccount, perCluster int) *turns {
+// newTurns returns an empty queue for a number of workers, with the limits of an account and of a cluster, 0 for none.
+// However long the keys of one account take, those of others have a worker.
+func newTurns(workers, perAccount, perCluster int) *turns {
+	if perAccount == 0 || perAccount >= workers {
+		perAccount = workers - 1
+	}
 	return &turns{all: share{limits: []int{perAccount, perCluster}, parts: map[string]*share{}}}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func TestAccountsAndClustersTakeTurns(t *testing.T) {
 	t.Parallel()
-	order := newTurns(3, 2)
+	order := newTurns(8, 3, 2)
 	for _, key := range []string{"1/r/a/1", "1/r/a/2", "1/r/a/3", "1/r/a/4", "1/r/b/1", "1/r/b/2", "2/r/c/1", "2/r/c/2",
 		"3"} {
 		order.Push(key)

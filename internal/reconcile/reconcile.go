@@ -101,11 +101,13 @@ type Controller struct {
 	Reconcile func(ctx context.Context, key string) (Result, error)
 	// Sources send the keys to reconcile. At least one.
 	Sources []Source
-	// Workers is the number of keys that are reconciled at once; 1 when 0.
+	// Workers is the number of keys that are reconciled at once, at least 2.
 	Workers int
 	// AccountWorkers and ClusterWorkers are the numbers of workers that the keys of one account, and of one cluster,
-	// may hold at once; all when 0. A controller that asks clusters' API servers sets them, and Timeout: these may take
-	// their time. With AccountWorkers, the keys of one account are also worked on at most 100 times per second.
+	// may hold at once. One worker at least is left to other accounts, also when they are 0. A controller whose passes
+	// take as long as a tenant likes sets them, and Timeout: those that ask clusters' API servers, and that depend on
+	// machines or on the number of files. With AccountWorkers, the keys of one account are also worked on at most 100
+	// times per second.
 	AccountWorkers, ClusterWorkers int
 	// Timeout ends the context of a Reconcile that takes longer; never when 0.
 	Timeout time.Duration
@@ -144,7 +146,8 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 		c.MaxBackoff = 30 * time.Second
 	}
 	defer c.forgetFailures()
-	order := newTurns(c.AccountWorkers, c.ClusterWorkers)
+	workers := max(2, c.Workers)
+	order := newTurns(workers, c.AccountWorkers, c.ClusterWorkers)
 	passes := newAccountRates(passRate, passBurst)
 	if c.AccountWorkers == 0 {
 		passes.limit = rate.Inf
@@ -166,7 +169,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 			recovery.Repeat(ctx, log, "watch a source", func() { source(ctx, queue.Add) })
 		})
 	}
-	for range max(1, c.Workers) {
+	for range workers {
 		running.Go(func() {
 			for c.reconcileNext(ctx, log, queue, order, passes) {
 			}

@@ -250,6 +250,39 @@ func TestATenantHoldsAShareOfTheWorkers(t *testing.T) {
 	}
 }
 
+// TestNoAccountHoldsAllWorkers runs keys of one account that take as long as it likes, such as the removal of as many
+// files as a machine can make.
+func TestNoAccountHoldsAllWorkers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]reconcile.Controller{
+		"no numbers":               {},
+		"one worker":               {Workers: 1},
+		"workers alone":            {Workers: 4},
+		"as many for each account": {Workers: 4, AccountWorkers: 4},
+		"more for each account":    {Workers: 4, AccountWorkers: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keys, seen := make(chan string), make(chan string, 1)
+			c.Name, c.Sources = name, []reconcile.Source{reconcile.Channel(keys)}
+			c.Reconcile = func(ctx context.Context, key string) (reconcile.Result, error) {
+				if store.Parts(key)[0] == "hostile" {
+					<-ctx.Done()
+					return reconcile.Result{}, ctx.Err()
+				}
+				seen <- key
+				return reconcile.Result{}, nil
+			}
+			start(t, c)
+			for i := range 20 {
+				keys <- fmt.Sprintf("hostile/r/%d", i)
+			}
+			keys <- "good/r/1"
+			receive(t, seen, "good/r/1")
+		})
+	}
+}
+
 func TestAPassHasADeadline(t *testing.T) {
 	t.Parallel()
 	keys, causes := make(chan string, 1), make(chan string, 100)

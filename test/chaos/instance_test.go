@@ -99,7 +99,7 @@ func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
 		t.Errorf("the instances have %s and had %s", now, addresses)
 	}
 
-	f.arm(append(off, "machine/discarding")...)
+	f.arm(append(off, "machine/discarding", "machine/hidden")...)
 	f.change("terminate", func(ctx context.Context) error {
 		_, err := f.client.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: f.ids})
 		return err

@@ -22,6 +22,7 @@
 //	i-…/layers        the layers of the images in its cache: links of files that all machines share, and only read
 //	i-…/dhcp.json     the DHCP lease of eth0, of which each boot gives the machine a copy
 //	i-…/run           its /run/coracle, where init reports the boot (package boot)
+//	deleted-…         the directory of a machine that has been terminated, while it is removed
 //
 // A machine can write in its root, containerd, kubelet, log and run, and into its console: what lies there is
 // read by package guestfile alone, and nothing of the host's is written there.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
-	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/disks"
@@ -35,6 +34,7 @@ var (
 	crashLaunched   = crash.At("machine/launched")
 	crashStopped    = crash.At("machine/stopped")
 	crashDiscarding = crash.At("machine/discarding")
+	crashHidden     = crash.At("machine/hidden")
 )
 
 // Options configures a Controller.
@@ -105,6 +105,8 @@ type Controller struct {
 	writes     sync.Map // *rate.Limiter of rows of machines, by instance ID
 	baseImages sync.Mutex
 	memory     reservations
+	hidden     chan string // EC2Keys of machines whose directories are to be removed
+	removed    chan string // those whose directories have been
 }
 
 // namePrefix is that of the processes that stand for machines; the instance ID follows.
@@ -121,22 +123,29 @@ func New(o Options) *Controller {
 	return &Controller{
 		o: o, log: o.Log, files: newWatcher(o.Log),
 		instances: record.Instances(o.Store), machines: record.Machines(o.Store),
-		consoles: record.MachineConsoles(o.Store),
+		consoles: record.MachineConsoles(o.Store), hidden: make(chan string), removed: make(chan string),
 	}
 }
 
-// Controllers returns the controllers that reconcile.Run runs.
+// Controllers returns the controllers that reconcile.Run runs. A pass takes as long as a machine likes that is to end,
+// and the removal of its files as long as there are some.
 func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:      "machine",
 		Reconcile: c.reconcile,
 		Sources: []reconcile.Source{
 			reconcile.Table(c.instances, ""), c.o.Network.Source(), c.leftovers, c.watchProcesses, c.files.run,
+			reconcile.Channel(c.removed),
 			reconcile.Mapped(record.DHCPOptionsTable(c.o.Store), "", c.ofRegion),
 			reconcile.Mapped(record.VPCs(c.o.Store), "", c.ofRegion),
 		},
-		Workers: 4,
-		Resync:  30 * time.Second,
+		Workers: 8, AccountWorkers: 4, Timeout: 10 * time.Minute,
+		Resync: 30 * time.Second,
+	}, {
+		Name:      "machine-removals",
+		Reconcile: c.reconcileRemoval,
+		Sources:   []reconcile.Source{reconcile.Channel(c.hidden), c.hiddenLeftovers},
+		Workers:   4, AccountWorkers: 1, Timeout: turn,
 	}}
 }
 
@@ -202,7 +211,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	row, err := c.instances.Get(ctx, key)
 	id := key[strings.LastIndexByte(key, '/')+1:]
 	if errors.Is(err, store.ErrNotFound) {
-		return reconcile.Result{Gone: true}, c.deleteMachine(ctx, key, id)
+		gone, err := c.deleteMachine(ctx, key, id)
+		return reconcile.Result{Gone: gone}, err
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -217,8 +227,9 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	m.InstanceID = id
 	switch {
 	case m.State == ec2types.InstanceStateNameTerminated:
-		return reconcile.Result{}, c.removeMachine(ctx, id)
-	case i.Wanted == ec2types.InstanceStateNameTerminated:
+		_, err := c.removeMachine(ctx, key, id)
+		return reconcile.Result{}, err
+	case i.Wanted == ec2types.InstanceStateNameTerminated, m.State == ec2types.InstanceStateNameShuttingDown:
 		return reconcile.Result{}, c.terminate(ctx, key, m)
 	case i.Wanted == ec2types.InstanceStateNameStopped, m.PoweredOff && m.Boot == i.Boot:
 		return reconcile.Result{}, c.stopMachine(ctx, key, m)
@@ -359,7 +370,8 @@ func (c *Controller) stopMachine(ctx context.Context, key string, m record.Machi
 	return c.writeMachine(ctx, key, m)
 }
 
-// terminate shuts a machine down and removes its disk.
+// terminate shuts a machine down and removes its disk. It is shutting down until nothing is left of that: an account
+// has no more machines than it may have, those included that are being removed.
 func (c *Controller) terminate(ctx context.Context, key string, m record.Machine) error {
 	m.State = ec2types.InstanceStateNameShuttingDown
 	if err := c.writeMachine(ctx, key, m); err != nil {
@@ -372,7 +384,7 @@ func (c *Controller) terminate(ctx context.Context, key string, m record.Machine
 	if err := c.writeConsole(ctx, key, m.InstanceID); err != nil {
 		return err
 	}
-	if err := c.removeMachine(ctx, m.InstanceID); err != nil {
+	if removed, err := c.removeMachine(ctx, key, m.InstanceID); err != nil || !removed {
 		return err
 	}
 	m.State, m.SystemStatus, m.InstanceStatus, m.ImpairedSince = ec2types.InstanceStateNameTerminated, "", "",
@@ -380,16 +392,17 @@ func (c *Controller) terminate(ctx context.Context, key string, m record.Machine
 	return c.writeMachine(ctx, key, m)
 }
 
-// deleteMachine removes the machine and the observed records of an instance whose record is gone.
-func (c *Controller) deleteMachine(ctx context.Context, key, id string) error {
-	if err := c.removeMachine(ctx, id); err != nil {
-		return err
+// deleteMachine removes the machine and the observed records of an instance whose record is gone. It reports whether
+// nothing is left.
+func (c *Controller) deleteMachine(ctx context.Context, key, id string) (bool, error) {
+	if removed, err := c.removeMachine(ctx, key, id); err != nil || !removed {
+		return false, err
 	}
 	c.memory.release(id)
 	c.keys.Delete(id)
 	c.consoled.Delete(id)
 	c.writes.Delete(id)
-	return c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
+	return true, c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
 }
 
 // stopProcess ends the process of a machine and removes its cgroup.
@@ -412,20 +425,6 @@ func (c *Controller) thaw(id string) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.log.Warn("writes of volumes may still be held", "instance", id, "error", err)
 	}
-}
-
-// removeMachine stops a machine and removes its directory.
-func (c *Controller) removeMachine(ctx context.Context, id string) error {
-	dir := c.machineDir(id)
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(c.o.Processes.List(namePrefix+id)) == 0 {
-		return nil
-	}
-	if err := c.stopProcess(ctx, id); err != nil {
-		return err
-	}
-	c.files.remove(dir)
-	crashDiscarding.Here()
-	return filetree.RemoveAll(dir)
 }
 
 // Remove removes the cgroups of an owner's machines, and kills what runs in them, for "coracle reset": the processes

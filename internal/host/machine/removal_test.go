@@ -1,0 +1,103 @@
+//go:build linux
+
+package machine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+// noProcesses are those of a host whose machines have ended.
+type noProcesses struct{ Processes }
+
+func (noProcesses) Stop(context.Context, string) error { return nil }
+func (noProcesses) List(string) []process.Status       { return nil }
+
+// newRemovals returns a Controller that does not run, with the directory of a machine that has made files. hidden gets
+// what is to be removed.
+func newRemovals(t *testing.T) (c *Controller, file string, hidden chan string) {
+	t.Helper()
+	c = New(Options{Store: storetest.New(t), Owner: machinetest.Owner(t), Dir: t.TempDir(), Processes: noProcesses{}})
+	file = "root/many/files"
+	if err := os.MkdirAll(filepath.Join(c.machineDir(one), file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	hidden = make(chan string, 1)
+	c.hidden = hidden
+	return c, file, hidden
+}
+
+func (c *Controller) mustRemove(t *testing.T, want bool) {
+	t.Helper()
+	if removed, err := c.removeMachine(t.Context(), key(one), one); err != nil || removed != want {
+		t.Fatalf("the machine is removed: %t, %v; want %t", removed, err, want)
+	}
+}
+
+// A machine has made as many files as it could. Who terminates it waits for no file, and others do not wait for it.
+func TestFilesOfAMachineHoldNoWorker(t *testing.T) {
+	t.Parallel()
+	c, file, hidden := newRemovals(t)
+	c.mustRemove(t, false)
+	if _, err := os.Lstat(c.machineDir(one)); !os.IsNotExist(err) {
+		t.Errorf("the directory of the machine is still there: %v", err)
+	}
+	if got := <-hidden; got != key(one) {
+		t.Errorf("%s is to be removed", got)
+	}
+	left := filepath.Join(c.hiddenDir(key(one), one), file)
+	if _, err := os.Lstat(left); err != nil {
+		t.Errorf("its files were removed at once: %v", err)
+	}
+	turnOver, end := context.WithCancel(t.Context())
+	end()
+	if again, err := c.reconcileRemoval(turnOver, key(one)); err != nil || again.After == 0 || again.Gone {
+		t.Errorf("after a turn: %+v, %v", again, err)
+	}
+	c.mustRemove(t, false)
+	<-hidden
+
+	c.keys.Store(one, key(one))
+	c.removed = make(chan string, 1)
+	if again, err := c.reconcileRemoval(t.Context(), key(one)); err != nil || !again.Gone {
+		t.Errorf("after the last turn: %+v, %v", again, err)
+	}
+	if got := <-c.removed; got != key(one) {
+		t.Errorf("%s is told of", got)
+	}
+	c.mustRemove(t, true)
+
+	for _, each := range c.Controllers() {
+		if each.Workers-each.AccountWorkers < 2 || each.AccountWorkers == 0 || each.Timeout == 0 {
+			t.Errorf("one account may hold %d of %d workers of %q, for %s", each.AccountWorkers, each.Workers, each.Name,
+				each.Timeout)
+		}
+	}
+}
+
+// A daemon was killed while it removed what a machine had left.
+func TestRemovalsOfAnEarlierDaemonGoOn(t *testing.T) {
+	t.Parallel()
+	c, _, hidden := newRemovals(t)
+	c.mustRemove(t, false)
+	<-hidden
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	found := ""
+	c.hiddenLeftovers(ctx, func(key string) { found = key; cancel() })
+	if found != record.EC2Key(account, "", one) {
+		t.Fatalf("%q is to be removed", found)
+	}
+	if again, err := c.reconcileRemoval(t.Context(), found); err != nil || !again.Gone {
+		t.Errorf("%+v, %v", again, err)
+	}
+	c.mustRemove(t, true)
+}
