@@ -124,6 +124,9 @@ func checkVolumes(_ context.Context, h Host) (all []Finding) {
 	for _, p := range preflight.CheckVolumes() {
 		all = append(all, warnFinding(p.Fix, "machines can have no volumes: %s", p.Text)...)
 	}
+	if p := preflight.UnseenUdev(); p != nil && all == nil {
+		return warnFinding(p.Fix, "machines can have volumes, but %s", p.Text)
+	}
 	if all == nil {
 		return okFinding("machines can have volumes")
 	}

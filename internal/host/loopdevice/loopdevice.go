@@ -185,8 +185,12 @@ func Number(f *os.File) (number int, ok bool) {
 // blockSize is that of EBS volumes, in bytes.
 const blockSize = 512
 
-// Attach makes a file a device with a number that nobody has open, and returns the number.
+// Attach makes a file a device with a number that nobody has open, and returns the number. The error is ErrUdev where
+// the host would act on what is in the file.
 func Attach(file *os.File, name Name) (number int, err error) {
+	if err := hostUdev.guard(); err != nil {
+		return 0, err
+	}
 	if len(name.String()) >= unix.LO_NAME_SIZE {
 		return 0, fmt.Errorf("the name %s of a loop device is too long", name)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
@@ -63,7 +64,20 @@ func CheckVolumes() (all []Problem) {
 		all = append(all, Problem{"cgroup v1 alone denies machines all disks",
 			"mount -t cgroup2 none /sys/fs/cgroup/unified   # and start coracle and the machines again"})
 	}
+	if err := loopdevice.CheckUdev(); err != nil {
+		all = append(all, Problem{err.Error(), "apt-get install udev   # or remove the file that hides the rule"})
+	}
 	return all
+}
+
+// UnseenUdev returns what the host's udev may do with volumes where this process cannot see it; nil where it can.
+func UnseenUdev() *Problem {
+	here := Here()
+	if here.Container == "" || loopdevice.SeesUdev() {
+		return nil
+	}
+	return &Problem{"the udev of the host, if it has one, acts on what machines write to their volumes, and cannot be " +
+		"seen from this container", "install the rule of docs/container.md on the host"}
 }
 
 // cgroupFix returns how to get cgroups that machines can be put into.

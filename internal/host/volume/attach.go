@@ -228,6 +228,9 @@ func (c *Controller) attach(ctx context.Context, a attachment, dir string, table
 			return a.is(d), 0, err
 		}
 		loop, err := c.openLoop(name)
+		if errors.Is(err, loopdevice.ErrUdev) {
+			return a.is(d), 0, fail(err, "no volume is attached on this host: see coracle doctor")
+		}
 		if err != nil {
 			return a.is(d), 0, fail(err, "the host has no loop device for the volume")
 		}
