@@ -21,9 +21,13 @@ func (f *fileSystem) GetLk(_ <-chan struct{}, input *fuse.LkIn, out *fuse.LkOut)
 	return f.in(&input.InHeader, func(n *node) error {
 		n.locking.Lock()
 		defer n.locking.Unlock()
-		fd, err := f.lockFile(n, input)
-		if err != nil {
-			return err
+		fd, ok := n.locks[input.Owner]
+		if !ok { // any descriptor of the file tells what others have
+			h, err := f.handle(input.Fh)
+			if err != nil {
+				return err
+			}
+			fd = h.fd
 		}
 		l := rangeOf(input.Lk)
 		if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l); err != nil {
@@ -106,7 +110,9 @@ func (f *fileSystem) flock(input *fuse.LkIn) error {
 	return unix.Flock(h.fd, how[input.Lk.Typ]|unix.LOCK_NB)
 }
 
-// lockFile returns the descriptor that holds the locks of an owner. n.locking is held.
+// lockFile returns the descriptor that holds the locks of an owner. It is open for reading and writing where the owner
+// might open the file so, because all locks of an owner are of one descriptor, through whichever file it asks. n.locking
+// is held.
 func (f *fileSystem) lockFile(n *node, input *fuse.LkIn) (int, error) {
 	if fd, ok := n.locks[input.Owner]; ok {
 		return fd, nil

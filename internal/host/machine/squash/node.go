@@ -183,8 +183,12 @@ func (c Config) fill(a *fuse.Attr, st *unix.Stat_t) {
 	a.Ctime, a.Ctimensec = uint64(st.Ctim.Sec), uint32(st.Ctim.Nsec)
 }
 
-// reopen opens the file of a descriptor once more, whatever has become of its name.
+// reopen opens the file of a descriptor once more, whatever has become of its name. Where the client may only read it
+// opens nothing for writing, even if nothing would be written: nobody can execute a program that is open so.
 func (f *fileSystem) reopen(fd, flags int) (int, error) {
+	if f.c.ReadOnly && (flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0) {
+		return -1, unix.EROFS
+	}
 	return unix.Openat(f.c.Proc, selfPath(fd), flags&^unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 

@@ -1,0 +1,132 @@
+//go:build linux
+
+package squash
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
+)
+
+// served is a directory that is served, as root, with an executable file in it.
+type served struct {
+	*fileSystem
+	t    *testing.T
+	path string // of the file
+	node uint64
+}
+
+func newServed(t *testing.T, readOnly bool) *served {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open := func(path string) int {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	f, err := newFileSystem(Config{Root: open(dir), Proc: open("/proc"), ReadOnly: readOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, n := range f.nodes {
+			n.closeLocks()
+			unix.Close(n.fd)
+		}
+		for _, h := range f.handles {
+			unix.Close(h.fd)
+		}
+		unix.Close(f.c.Proc)
+	})
+	var entry fuse.EntryOut
+	if err := f.find(f.nodes[fuse.FUSE_ROOT_ID], "program", &entry); err != nil {
+		t.Fatal(err)
+	}
+	return &served{f, t, path, entry.NodeId}
+}
+
+func (s *served) open(flags int) (handle uint64) {
+	s.t.Helper()
+	var out fuse.OpenOut
+	if code := s.Open(nil, &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: s.node}, Flags: uint32(flags)}, &out); !code.Ok() {
+		s.t.Fatal(code)
+	}
+	return out.Fh
+}
+
+func (s *served) lockIn(handle, owner uint64, kind int) *fuse.LkIn {
+	return &fuse.LkIn{InHeader: fuse.InHeader{NodeId: s.node}, Fh: handle, Owner: owner,
+		Lk: fuse.FileLock{End: toTheEnd, Typ: uint32(kind)}}
+}
+
+func (s *served) lock(handle, owner uint64, kind int) fuse.Status {
+	return s.SetLk(nil, s.lockIn(handle, owner, kind))
+}
+
+// A client that may only read locks a program: others execute it nevertheless, which nobody can while it is open for
+// writing.
+func TestWhoMayOnlyReadOpensNothingForWriting(t *testing.T) {
+	t.Parallel()
+	s := newServed(t, true)
+	handle := s.open(unix.O_RDONLY)
+	for name, do := range map[string]func() fuse.Status{
+		"ask for a lock": func() fuse.Status { return s.GetLk(nil, s.lockIn(handle, 1, unix.F_WRLCK), &fuse.LkOut{}) },
+		"lock":           func() fuse.Status { return s.lock(handle, 2, unix.F_RDLCK) },
+	} {
+		if code := do(); !code.Ok() {
+			t.Errorf("%s: %v", name, code)
+		}
+		if out, err := exec.Command(s.path).CombinedOutput(); err != nil {
+			t.Errorf("%s: the program cannot be executed any more: %v: %s", name, err, out)
+		}
+	}
+	for _, flags := range []int{unix.O_WRONLY, unix.O_RDWR, unix.O_RDONLY | unix.O_TRUNC} {
+		if fd, err := s.reopen(s.nodes[s.node].fd, flags); err != unix.EROFS { //nolint:errorlint // it is a number
+			unix.Close(fd)
+			t.Errorf("the file is opened with %#x: %v", flags, err)
+		}
+	}
+}
+
+// Locks are those of NFS still: of a process, whichever of its files it asks through.
+func TestLocksOfAFile(t *testing.T) {
+	t.Parallel()
+	s := newServed(t, false)
+	reader, writer := s.open(unix.O_RDONLY), s.open(unix.O_RDWR)
+	const one, two = 1, 2
+	if code := s.lock(reader, one, unix.F_RDLCK); !code.Ok() {
+		t.Fatal(code)
+	}
+	if code := s.lock(writer, two, unix.F_WRLCK); code != fuse.EAGAIN {
+		t.Errorf("two has what one reads: %v", code)
+	}
+	var out fuse.LkOut
+	if code := s.GetLk(nil, s.lockIn(writer, two, unix.F_WRLCK), &out); !code.Ok() || out.Lk.Typ != unix.F_RDLCK {
+		t.Errorf("two is told of %+v, %v", out.Lk, code)
+	}
+	if code := s.lock(writer, one, unix.F_WRLCK); !code.Ok() {
+		t.Errorf("one does not get more of its own: %v", code)
+	}
+	if code := s.GetLk(nil, s.lockIn(reader, one, unix.F_WRLCK), &out); !code.Ok() || out.Lk.Typ != unix.F_UNLCK {
+		t.Errorf("one is told of its own: %+v, %v", out.Lk, code)
+	}
+	if code := s.Flush(nil, &fuse.FlushIn{InHeader: fuse.InHeader{NodeId: s.node}, Fh: writer, LockOwner: one}); !code.Ok() {
+		t.Fatal(code)
+	}
+	if code := s.lock(writer, two, unix.F_WRLCK); !code.Ok() {
+		t.Errorf("two does not get what one has closed: %v", code)
+	}
+}
