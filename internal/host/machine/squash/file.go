@@ -136,7 +136,13 @@ func (f *fileSystem) Flush(_ <-chan struct{}, input *fuse.FlushIn) fuse.Status {
 }
 
 // Release implements fuse.RawFileSystem.
-func (f *fileSystem) Release(_ <-chan struct{}, input *fuse.ReleaseIn) { f.closeHandle(input.Fh) }
+func (f *fileSystem) Release(_ <-chan struct{}, input *fuse.ReleaseIn) {
+	if n, done, err := f.use(input.NodeId); err == nil { // else its locks have gone with it
+		n.unlockHandle(input.Fh)
+		done()
+	}
+	f.closeHandle(input.Fh)
+}
 
 // Fsync implements fuse.RawFileSystem.
 func (f *fileSystem) Fsync(_ <-chan struct{}, input *fuse.FsyncIn) fuse.Status {

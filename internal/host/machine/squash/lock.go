@@ -21,13 +21,13 @@ func (f *fileSystem) GetLk(_ <-chan struct{}, input *fuse.LkIn, out *fuse.LkOut)
 	return f.in(&input.InHeader, func(n *node) error {
 		n.locking.Lock()
 		defer n.locking.Unlock()
-		fd, ok := n.locks[input.Owner]
-		if !ok { // any descriptor of the file tells what others have
-			h, err := f.handle(input.Fh)
-			if err != nil {
-				return err
-			}
-			fd = h.fd
+		h, err := f.handle(input.Fh)
+		if err != nil {
+			return err
+		}
+		fd := h.fd // any descriptor of the file tells what others have
+		if own, ok := n.locks[input.Owner]; ok {
+			fd = own.fd
 		}
 		l := rangeOf(input.Lk)
 		if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l); err != nil {
@@ -111,15 +111,16 @@ func (f *fileSystem) flock(input *fuse.LkIn) error {
 }
 
 // lockFile returns the descriptor that holds the locks of an owner. It is open for reading and writing where the owner
-// might open the file so, because all locks of an owner are of one descriptor, through whichever file it asks. n.locking
-// is held.
+// might open the file so, because all locks of an owner are of one descriptor, through whichever handle it asks.
+// n.locking is held.
 func (f *fileSystem) lockFile(n *node, input *fuse.LkIn) (int, error) {
-	if fd, ok := n.locks[input.Owner]; ok {
-		return fd, nil
-	}
 	h, err := f.handle(input.Fh)
 	if err != nil {
 		return -1, err
+	}
+	if own, ok := n.locks[input.Owner]; ok {
+		own.handles[input.Fh] = struct{}{}
+		return own.fd, nil
 	}
 	fd, err := f.reopen(n.fd, unix.O_RDWR)
 	if err != nil { // what the file was opened for is allowed
@@ -129,19 +130,44 @@ func (f *fileSystem) lockFile(n *node, input *fuse.LkIn) (int, error) {
 		return -1, err
 	}
 	if n.locks == nil {
-		n.locks = map[uint64]int{}
+		n.locks = map[uint64]ownLocks{}
 	}
-	n.locks[input.Owner] = fd
+	n.locks[input.Owner] = ownLocks{fd, map[uint64]struct{}{input.Fh: {}}}
 	return fd, nil
+}
+
+// ownLocks are the locks of an owner: of a process (its table of files), or of an open file (F_OFD_SETLK).
+type ownLocks struct {
+	fd int // that holds them
+	// handles are those through which the owner has asked since it was released.
+	handles map[uint64]struct{}
 }
 
 // unlockOwner releases all locks of an owner.
 func (n *node) unlockOwner(owner uint64) {
 	n.locking.Lock()
 	defer n.locking.Unlock()
-	if fd, ok := n.locks[owner]; ok {
-		unix.Close(fd)
+	n.unlockHeld(owner)
+}
+
+// unlockHeld is unlockOwner while n.locking is held.
+func (n *node) unlockHeld(owner uint64) {
+	if own, ok := n.locks[owner]; ok {
+		unix.Close(own.fd)
 		delete(n.locks, owner)
+	}
+}
+
+// unlockHandle releases the locks of those who have asked through a handle that is closed for good. Processes have lost
+// theirs before, by Flush. An open file has not: the kernel keeps no list of its locks, and tells nobody that they end
+// with it. The owner's number may be that of another file next.
+func (n *node) unlockHandle(handle uint64) {
+	n.locking.Lock()
+	defer n.locking.Unlock()
+	for owner, own := range n.locks {
+		if _, ok := own.handles[handle]; ok {
+			n.unlockHeld(owner)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package squash
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,19 @@ func (s *served) lock(handle, owner uint64, kind int) fuse.Status {
 	return s.SetLk(nil, s.lockIn(handle, owner, kind))
 }
 
+// flush tells that a process has closed a file, and release that the last has.
+func (s *served) flush(handle, owner uint64) {
+	s.t.Helper()
+	input := fuse.FlushIn{InHeader: fuse.InHeader{NodeId: s.node}, Fh: handle, LockOwner: owner}
+	if code := s.Flush(nil, &input); !code.Ok() {
+		s.t.Fatal(code)
+	}
+}
+
+func (s *served) release(handle uint64) {
+	s.Release(nil, &fuse.ReleaseIn{InHeader: fuse.InHeader{NodeId: s.node}, Fh: handle})
+}
+
 // A client that may only read locks a program: others execute it nevertheless, which nobody can while it is open for
 // writing.
 func TestWhoMayOnlyReadOpensNothingForWriting(t *testing.T) {
@@ -94,7 +108,7 @@ func TestWhoMayOnlyReadOpensNothingForWriting(t *testing.T) {
 		}
 	}
 	for _, flags := range []int{unix.O_WRONLY, unix.O_RDWR, unix.O_RDONLY | unix.O_TRUNC} {
-		if fd, err := s.reopen(s.nodes[s.node].fd, flags); err != unix.EROFS { //nolint:errorlint // it is a number
+		if fd, err := s.reopen(s.nodes[s.node].fd, flags); !errors.Is(err, unix.EROFS) {
 			unix.Close(fd)
 			t.Errorf("the file is opened with %#x: %v", flags, err)
 		}
@@ -123,10 +137,42 @@ func TestLocksOfAFile(t *testing.T) {
 	if code := s.GetLk(nil, s.lockIn(reader, one, unix.F_WRLCK), &out); !code.Ok() || out.Lk.Typ != unix.F_UNLCK {
 		t.Errorf("one is told of its own: %+v, %v", out.Lk, code)
 	}
-	if code := s.Flush(nil, &fuse.FlushIn{InHeader: fuse.InHeader{NodeId: s.node}, Fh: writer, LockOwner: one}); !code.Ok() {
-		t.Fatal(code)
-	}
+	s.flush(writer, one)
 	if code := s.lock(writer, two, unix.F_WRLCK); !code.Ok() {
 		t.Errorf("two does not get what one has closed: %v", code)
+	}
+}
+
+// The locks of an open file (F_OFD_SETLK) end with it. Those of a process that has locked the file again do not end with
+// a file that it has closed before.
+func TestLocksEndWithTheOpenFile(t *testing.T) {
+	t.Parallel()
+	s := newServed(t, false)
+	first, second := s.open(unix.O_RDWR), s.open(unix.O_RDWR)
+	const openFile, process, other = 1, 2, 3
+	if code := s.lock(first, openFile, unix.F_WRLCK); !code.Ok() {
+		t.Fatal(code)
+	}
+	s.flush(first, process) // a process closes it, and has no lock
+	if code := s.lock(second, other, unix.F_WRLCK); code != fuse.EAGAIN {
+		t.Errorf("the lock of an open file has ended before it: %v", code)
+	}
+	s.release(first)
+	if code := s.lock(second, other, unix.F_WRLCK); !code.Ok() {
+		t.Fatalf("the lock of an open file outlives it: %v", code)
+	}
+	s.flush(second, other)
+
+	third := s.open(unix.O_RDWR)
+	if code := s.lock(third, process, unix.F_WRLCK); !code.Ok() {
+		t.Fatal(code)
+	}
+	s.flush(third, process)
+	if code := s.lock(second, process, unix.F_WRLCK); !code.Ok() {
+		t.Fatal(code)
+	}
+	s.release(third) // the kernel tells later
+	if code := s.lock(second, other, unix.F_WRLCK); code != fuse.EAGAIN {
+		t.Errorf("a process has lost its lock by a file that it had closed: %v", code)
 	}
 }

@@ -38,7 +38,7 @@ type node struct {
 	using   int // requests that are under way
 
 	locking sync.Mutex
-	locks   map[uint64]int // descriptors that hold the locks of owners
+	locks   map[uint64]ownLocks // by owner
 }
 
 // handle is an open file or directory.
