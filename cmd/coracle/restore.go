@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,6 +119,9 @@ func restored(m backup.Manifest, dir datadir.Dir, progress func(string), err err
 	)
 	if n := len(m.Volumes); n > 0 {
 		progress(fmt.Sprintf("It has the content of %d volumes and snapshots.", n))
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.Missing)) {
+		progress(fmt.Sprintf("It lacks the content of %s: %s", id, m.Missing[id]))
 	}
 	return nil
 }

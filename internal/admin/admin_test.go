@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -23,16 +24,18 @@ type daemon struct {
 	status  Status
 	stopped chan struct{}
 	backup  func(io.Writer) error
+	missing []string // the volumes that it cannot copy
 }
 
 func (d daemon) Status(context.Context) (Status, error) { return d.status, nil }
-func (d daemon) Backup(_ context.Context, w io.Writer, volumes bool) error {
+func (d daemon) Backup(_ context.Context, w io.Writer, volumes bool) (missing []string, err error) {
 	if volumes {
+		missing = d.missing
 		if _, err := io.WriteString(w, "with volumes "); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return d.backup(w)
+	return missing, d.backup(w)
 }
 func (d daemon) Metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -150,17 +153,33 @@ func TestCommandsTravel(t *testing.T) {
 		t.Errorf("no object: %v", err)
 	}
 	var b bytes.Buffer
-	if err := c.Backup(ctx, &b, false); err != nil || b.String() != "archive" {
-		t.Errorf("backup %q, %v", &b, err)
+	if missing, err := c.Backup(ctx, &b, false); err != nil || b.String() != "archive" || missing != "" {
+		t.Errorf("backup %q, %s, %v", &b, missing, err)
 	}
 	b.Reset()
-	if err := c.Backup(ctx, &b, true); err != nil || b.String() != "with volumes archive" {
-		t.Errorf("backup with volumes %q, %v", &b, err)
+	if missing, err := c.Backup(ctx, &b, true); err != nil || b.String() != "with volumes archive" || missing != "" {
+		t.Errorf("backup with volumes %q, %s, %v", &b, missing, err)
 	}
 	if err := c.Stop(ctx); err != nil {
 		t.Error(err)
 	}
 	<-d.stopped
+}
+
+// A tenant may have as many volumes that cannot be copied as it likes.
+func TestVolumesThatABackupLacksAreNamed(t *testing.T) {
+	t.Parallel()
+	large := func(w io.Writer) error { _, err := w.Write(make([]byte, 1<<20)); return err }
+	for n, want := range map[int]string{1: "vol-0", 2: "vol-0, vol-1", 10000: " and 9900 more"} {
+		d := daemon{backup: large}
+		for i := range n {
+			d.missing = append(d.missing, fmt.Sprint("vol-", i))
+		}
+		missing, err := serve(t, d).Backup(t.Context(), io.Discard, true)
+		if err != nil || !strings.HasSuffix(missing, want) {
+			t.Errorf("of %d volumes are named %q, %v", n, missing, err)
+		}
+	}
 }
 
 func TestABackupThatBreaksOffIsNoticed(t *testing.T) {
@@ -172,11 +191,11 @@ func TestABackupThatBreaksOffIsNoticed(t *testing.T) {
 		}
 		return errors.New("no space left on device")
 	}})
-	if err := c.Backup(t.Context(), io.Discard, false); err == nil {
+	if _, err := c.Backup(t.Context(), io.Discard, false); err == nil {
 		t.Error("half a backup was taken for whole")
 	}
 	started = false
-	if err := c.Backup(t.Context(), io.Discard, false); err == nil || err.Error() != "no space left on device" {
+	if _, err := c.Backup(t.Context(), io.Discard, false); err == nil || err.Error() != "no space left on device" {
 		t.Errorf("a backup that fails at once: %v", err)
 	}
 }

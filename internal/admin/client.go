@@ -103,19 +103,20 @@ func (c *Client) Interrupt(ctx context.Context, instance string) (i Interruption
 	return i, c.callJSON(ctx, http.MethodPost, "/interruptions", Interruption{Instance: instance}, &i)
 }
 
-// Backup writes the archive to w, with the content of volumes and snapshots if they are wanted.
-func (c *Client) Backup(ctx context.Context, w io.Writer, volumes bool) error {
+// Backup writes the archive to w, with the content of volumes and snapshots if they are wanted. It returns a list of
+// those whose content could not be copied; empty when there are none.
+func (c *Client) Backup(ctx context.Context, w io.Writer, volumes bool) (missing string, err error) {
 	path := "/backup"
 	if volumes { // a path of its own: an earlier daemon is not to leave them out in silence
 		path += "/volumes"
 	}
 	resp, err := c.sendJSON(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(w, resp.Body); err != nil {
-		return fmt.Errorf("the daemon broke off the backup: %w", err)
+		return "", fmt.Errorf("the daemon broke off the backup: %w", err)
 	}
-	return nil
+	return resp.Trailer.Get(missingTrailer), nil
 }

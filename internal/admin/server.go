@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/fields"
@@ -17,8 +19,9 @@ import (
 // Daemon executes the commands.
 type Daemon interface {
 	Status(ctx context.Context) (Status, error)
-	// Backup writes the archive of package backup, with the content of volumes and snapshots if they are wanted.
-	Backup(ctx context.Context, w io.Writer, volumes bool) error
+	// Backup writes the archive of package backup, with the content of volumes and snapshots if they are wanted. It
+	// returns those whose content could not be copied.
+	Backup(ctx context.Context, w io.Writer, volumes bool) (missing []string, err error)
 	// CreateAccount makes an account. The error of one that exists already is a *Refused.
 	CreateAccount(ctx context.Context, account string) (Account, error)
 	// Interrupt gives a spot instance notice that it is taken away. The error of one that cannot be is a *Refused.
@@ -154,10 +157,13 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	backup := func(volumes bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			started := &startedWriter{ResponseWriter: w}
-			err := d.Backup(r.Context(), started, volumes)
+			w.Header().Set("Trailer", missingTrailer)
+			missing, err := d.Backup(r.Context(), started, volumes)
 			switch {
 			case err == nil:
+				w.Header().Set(missingTrailer, listMissing(missing))
 			case !started.wrote:
+				w.Header().Del("Trailer")
 				answer(w, nil, err)
 			default:
 				// The answer has begun: cut it off, so that nobody takes a part for the whole.
@@ -169,6 +175,18 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 	mux.HandleFunc("GET /backup", backup(false))
 	mux.HandleFunc("GET /backup/volumes", backup(true))
 	return mux
+}
+
+// missingTrailer names the volumes that a backup lacks, when it has been written.
+const missingTrailer = "Coracle-Missing"
+
+// listMissing returns the names of a few volumes, and how many more there are: a trailer is short.
+func listMissing(ids []string) string {
+	const few = 100
+	if len(ids) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:few], ", "), len(ids)-few)
+	}
+	return strings.Join(ids, ", ")
 }
 
 // maxRequest is the maximum size of a request in JSON, in bytes.

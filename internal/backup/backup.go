@@ -6,7 +6,8 @@
 //	manifest.json   what it is a backup of
 //	etcd.snapshot   every table and every cluster: a snapshot of etcd, taken while all goes on
 //	files/...       what is not in etcd: authorities and their keys, root access keys, settings, log events
-//	volumes/...     the content of EBS volumes and snapshots, where it was asked for: parts by their offsets, and sizes
+//	volumes/...     the content of EBS volumes and snapshots, where it was asked for: parts by their offsets, and sizes,
+//	                or why one could not be copied
 //	SHA256SUMS      of all of these, last, so that a file that was cut short is noticed
 //
 // It holds every secret that the data directory holds; it is written with mode 0600.
@@ -28,6 +29,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +51,7 @@ const (
 // What a restore reads into memory at a time, in bytes. There are as many checksums as files, of log events for
 // example: they have no bound, or a backup of many could not be restored.
 const (
-	maxManifest = 1 << 20
+	maxManifest = 64 << 20 // it names all volumes, as many as all accounts may have
 	maxSum      = 64 << 10 // a line of the checksums
 )
 
@@ -63,8 +65,10 @@ type Manifest struct {
 	Region  string    `json:"region"`
 	// External reports that the snapshot is of an etcd that coracle does not run.
 	External bool `json:"external"`
-	// Volumes are the EBS volumes and snapshots whose content it has.
+	// Volumes are the EBS volumes and snapshots whose content it has; of a backup that is read, without those of Missing.
 	Volumes []string `json:"volumes,omitempty"`
+	// Missing has those whose content could not be copied, and the reasons: of a backup that is read.
+	Missing map[string]string `json:"-"`
 }
 
 // includedFiles are the files of a data directory that etcd does not hold. Those of clusters are made
@@ -89,37 +93,39 @@ const leftoverPattern = ".backup-*"
 // errNotWhole is the error about an archive that cannot have been written by Write.
 var errNotWhole = errors.New("it is damaged")
 
-// Write writes a backup of dir to w.
-func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from Sources) error {
+// Write writes a backup of dir to w. It returns the volumes whose content could not be copied, and the reasons: whoever
+// has one of them keeps nobody from a backup of all others.
+func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from Sources) (missing map[string]string,
+	err error) {
 	m.Format = format
 	if from.Contents != nil { // what has a record then is there, whatever is deleted meanwhile
 		if err := from.Contents.Hold(); err != nil {
-			return fmt.Errorf("hold the content of volumes: %w", err)
+			return nil, fmt.Errorf("hold the content of volumes: %w", err)
 		}
 	}
 	// Events are copied before the rows of their groups: those of a group without a row would be deleted.
 	copies, err := os.MkdirTemp(string(dir), leftoverPattern)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(copies)
 	events := filepath.Join(copies, "events")
 	if err := from.Events(ctx, events); err != nil {
-		return fmt.Errorf("copy the log events: %w", err)
+		return nil, fmt.Errorf("copy the log events: %w", err)
 	}
 	// A tar header needs the size of what follows, so the snapshot goes to the disk first.
 	spool, err := os.OpenFile(filepath.Join(copies, "etcd"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer spool.Close()
 	if err := from.Etcd(ctx, spool); err != nil {
-		return err
+		return nil, err
 	}
 
 	if from.Contents != nil {
 		if err := from.Contents.Hold(); err != nil { // and what was made before its record was written down
-			return fmt.Errorf("hold the content of volumes: %w", err)
+			return nil, fmt.Errorf("hold the content of volumes: %w", err)
 		}
 		m.Format, m.Volumes = formatVolumes, from.Contents.IDs()
 	}
@@ -127,31 +133,31 @@ func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from S
 	a := &archive{tar: tar.NewWriter(z), taken: m.Taken}
 	manifest, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.addContent(manifestName, append(manifest, '\n')); err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.addFile(snapshotName, spool); err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range includedFiles {
 		if err := a.addTree(dir.Join(name), name); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := a.addTree(events, "logs/events"); err != nil {
-		return err
+		return nil, err
 	}
 	if from.Contents != nil {
-		if err := a.addVolumes(ctx, from.Contents, copies); err != nil {
-			return err
+		if missing, err = a.addVolumes(ctx, from.Contents, copies); err != nil {
+			return nil, err
 		}
 	}
 	if err := a.addContent(sumsName, a.sums.Bytes()); err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(a.tar.Close(), z.Close())
+	return missing, errors.Join(a.tar.Close(), z.Close())
 }
 
 // archive is a tar being written.
@@ -271,7 +277,8 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 	}
 	seen := map[string]string{}
 	summed := false
-	v := &volumes{dir: filepath.Join(dir, "volumes"), ends: map[string]int64{}, sized: map[string]bool{}}
+	v := &volumes{dir: filepath.Join(dir, "volumes"), ends: map[string]int64{}, sized: map[string]bool{},
+		missing: map[string]string{}}
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -333,6 +340,8 @@ func extract(r io.Reader, dir string) (m Manifest, err error) {
 	if err := v.check(m.Volumes); err != nil {
 		return broken(err)
 	}
+	m.Missing = v.missing
+	m.Volumes = slices.DeleteFunc(m.Volumes, func(id string) bool { _, is := m.Missing[id]; return is })
 	if _, err := os.Stat(filepath.Join(dir, snapshotName)); err != nil {
 		return broken(fmt.Errorf("%s is missing", snapshotName))
 	}

@@ -27,35 +27,57 @@ type Contents interface {
 const (
 	volumesName = "volumes/"
 	sizeName    = "size"
+	// missingName is that of a member that stands for the content of a volume that could not be copied. It says why.
+	missingName = "missing"
+	maxReason   = 4096 // bytes
 	// extentAtMost is the maximum size in bytes of a part of a volume in an archive.
 	extentAtMost = 64 << 20
 	// sizeAtMost is more than the largest volume of EBS has, in bytes.
 	sizeAtMost = 1 << 47
 )
 
-// addVolumes adds the content of volumes: of each the parts that are not empty, by their offsets, and its size.
-func (a *archive) addVolumes(ctx context.Context, contents Contents, scratchDir string) error {
+// addVolumes adds the content of volumes: of each the parts that are not empty, by their offsets, and its size. It
+// returns those whose content could not be copied, and why.
+func (a *archive) addVolumes(ctx context.Context, contents Contents, scratchDir string) (missing map[string]string,
+	err error) {
+	missing = map[string]string{}
 	for _, id := range contents.IDs() {
-		if err := a.addVolume(ctx, contents, id, scratchDir); err != nil {
-			return err
+		reason, err := a.addVolume(ctx, contents, id, scratchDir)
+		if err != nil {
+			return nil, err
+		}
+		if reason != "" {
+			missing[id] = reason
 		}
 	}
-	return nil
+	return missing, nil
 }
 
-func (a *archive) addVolume(ctx context.Context, contents Contents, id, scratchDir string) error {
+// addVolume adds the content of a volume, or the reason why it cannot be copied: a machine can write to its volume all
+// the time.
+func (a *archive) addVolume(ctx context.Context, contents Contents, id, scratchDir string) (reason string, err error) {
 	scratch, err := os.CreateTemp(scratchDir, "volume-*")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer scratch.Close()
 	if err := os.Remove(scratch.Name()); err != nil { // its space is free when it is closed
-		return err
+		return "", err
 	}
 	f, err := contents.Open(ctx, id, scratch)
-	if err != nil {
-		return err
+	switch {
+	case ctx.Err() != nil:
+		f.Close() // of a nil file is an error and nothing else
+		return "", errors.Join(err, ctx.Err())
+	case err != nil:
+		reason = strings.ToValidUTF8(err.Error()[:min(maxReason, len(err.Error()))], "")
+		return reason, a.addContent(volumesName+id+"/"+missingName, []byte(reason))
 	}
+	return "", a.addParts(ctx, id, f)
+}
+
+// addParts adds the parts of a file that have content, and its size.
+func (a *archive) addParts(ctx context.Context, id string, f *os.File) error {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
@@ -91,14 +113,16 @@ func eachExtent(file *os.File, size int64, f func(offset, size int64) error) err
 	return nil
 }
 
-// volumeFile is a member of an archive that is about a volume: <id>/size, or <id>/<offset>.
-var volumeFile = regexp.MustCompile(`^((?:vol|snap)-[0-9a-f]{8,17})/(size|[0-9a-f]{16})$`)
+// volumeFile is a member of an archive that is about a volume: <id>/size, <id>/missing, or <id>/<offset>.
+var volumeFile = regexp.MustCompile(`^((?:vol|snap)-[0-9a-f]{8,17})/(size|missing|[0-9a-f]{16})$`)
 
 // volumes puts the content of volumes together while an archive is read.
 type volumes struct {
 	dir   string           // of the data directory that is made
 	ends  map[string]int64 // where the last part of each ends that has no size yet
-	sized map[string]bool
+	sized map[string]bool  // those that are complete
+	// missing are those of them that could not be copied, with the reasons.
+	missing map[string]string
 }
 
 // save writes a member of an archive.
@@ -110,6 +134,9 @@ func (v *volumes) save(name string, size int64, content io.Reader) error {
 	id, part := match[1], match[2]
 	if v.sized[id] {
 		return fmt.Errorf("%w: %s goes on after its size", errNotWhole, id)
+	}
+	if part == missingName {
+		return v.setMissing(id, content)
 	}
 	file := filepath.Join(v.dir, id, "disk")
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -125,6 +152,19 @@ func (v *volumes) save(name string, size int64, content io.Reader) error {
 		err = v.savePart(f, id, part, size, content)
 	}
 	return errors.Join(err, f.Close())
+}
+
+// setMissing notes a volume that could not be copied. It has no file.
+func (v *volumes) setMissing(id string, content io.Reader) error {
+	reason, err := io.ReadAll(io.LimitReader(content, maxReason+1))
+	if err != nil {
+		return err
+	}
+	if _, begun := v.ends[id]; begun || len(reason) > maxReason {
+		return fmt.Errorf("%w: %s has content, and none", errNotWhole, id)
+	}
+	v.missing[id], v.sized[id] = string(reason), true
+	return nil
 }
 
 func (v *volumes) savePart(f *os.File, id, part string, size int64, content io.Reader) error {

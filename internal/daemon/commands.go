@@ -101,16 +101,20 @@ func (c *commands) Interrupt(ctx context.Context, instance string) (admin.Interr
 }
 
 // Backup writes the archive of the data directory while everything goes on.
-func (c *commands) Backup(ctx context.Context, w io.Writer, volumes bool) error {
+func (c *commands) Backup(ctx context.Context, w io.Writer, volumes bool) ([]string, error) {
 	from := backup.Sources{Etcd: c.d.store.Backup, Events: c.d.logs.events.Checkpoint}
 	if volumes {
 		from.Contents = c.d.volumeContents()
 		defer from.Contents.Release()
 	}
-	return backup.Write(ctx, w, c.d.dir, backup.Manifest{
+	missing, err := backup.Write(ctx, w, c.d.dir, backup.Manifest{
 		Version: version.String(), Taken: time.Now().UTC(), DataDir: string(c.d.dir),
 		Account: c.d.settings.Account, Region: c.d.settings.Region, External: c.d.embedded == nil,
 	}, from)
+	for id, reason := range missing {
+		c.d.log.Warn("a backup lacks the content of a volume", "volume", id, "reason", reason)
+	}
+	return slices.Sorted(maps.Keys(missing)), err
 }
 
 // LoadImages puts the images of an archive into the registry. An error is nearly always the archive's fault, or the
