@@ -34,11 +34,11 @@ func (h *Contents) Hold() error {
 		if h.release[id] != nil || !strings.HasPrefix(id, "vol-") && !strings.HasPrefix(id, "snap-") {
 			continue
 		}
-		unlock := h.c.kept.lock(id)
+		release := h.c.kept.hold(id)
 		if _, err := os.Stat(h.c.file(id)); err == nil {
-			h.release[id] = unlock
+			h.release[id] = release
 			continue
-		} else if unlock(); !errors.Is(err, fs.ErrNotExist) { // not there: it is still made, or has just been removed
+		} else if release(); !errors.Is(err, fs.ErrNotExist) { // not there: it is still made, or has just been removed
 			return err
 		}
 	}

@@ -3,6 +3,7 @@
 package volume
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -73,5 +74,58 @@ func TestContentIsHeldForABackup(t *testing.T) {
 			_, err := os.Stat(c.file(id))
 			return os.IsNotExist(err)
 		})
+	}
+}
+
+// Two backups hold what there is, and hold again what has been made meanwhile: neither waits for the other, and nothing
+// is removed before both have ended.
+func TestTwoBackupsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := New(r.o)
+	add := func(id string) {
+		t.Helper()
+		err := os.MkdirAll(filepath.Dir(c.file(id)), 0o700)
+		if err := errors.Join(err, os.WriteFile(c.file(id), []byte("content"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const first, second, third = "vol-0123456789abcdef1", "vol-0123456789abcdef2", "vol-0123456789abcdef3"
+	add(second)
+	add(third)
+	a, b := c.Contents(), c.Contents()
+	if err := a.Hold(); err != nil {
+		t.Fatal(err)
+	}
+	add(first) // sorts before what is held
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(b.Hold(), a.Hold(), b.Hold()) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(eventually.Limit):
+		t.Fatal("two backups wait for each other")
+	}
+	all := []string{first, second, third}
+	if !slices.Equal(a.IDs(), all) || !slices.Equal(b.IDs(), all) {
+		t.Errorf("held are %v and %v", a.IDs(), b.IDs())
+	}
+	for i, held := range []*Contents{a, b} {
+		for _, id := range all {
+			if end, ok := c.kept.tryRemoval(id); ok {
+				end()
+				t.Errorf("%s may be removed while %d backups hold it", id, 2-i)
+			}
+		}
+		held.Release()
+	}
+	for _, id := range all {
+		end, ok := c.kept.tryRemoval(id)
+		if !ok {
+			t.Fatalf("%s is held for ever", id)
+		}
+		end()
 	}
 }

@@ -77,7 +77,7 @@ type Controller struct {
 	snapshotsByContent store.Index[record.Snapshot]
 	tables             locks // of tables of disks, by instance ID
 	contents           locks // of the making and the removal of disks, by volume ID
-	kept               locks // of the removal of content, by the ID of the volume or snapshot
+	kept               holds // of content, by the ID of the volume or snapshot
 	// failures are the attempts (*attempt) at content that could not be made, by the key of the volume. filled wakes who
 	// tells about it.
 	failures sync.Map
@@ -320,7 +320,7 @@ func (c *Controller) discard(ctx context.Context, key string, d record.VolumeDis
 		return reconcile.Result{After: time.Second}, nil
 	}
 	defer unlock()
-	released, ok := c.kept.try(idOf(key))
+	released, ok := c.kept.tryRemoval(idOf(key))
 	if !ok { // a backup reads it
 		return reconcile.Result{After: time.Second}, nil
 	}

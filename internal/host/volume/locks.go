@@ -45,3 +45,46 @@ func (l *locks) take(name string) (unlock func(), wait <-chan struct{}) {
 		close(free)
 	}, nil
 }
+
+// holds are of content that is read: of each by any number of readers, or by one who removes it. Readers wait for a
+// removal that is under way, which waits for nobody: whoever holds some may hold more. The zero value has all of them
+// free.
+type holds struct {
+	mu       sync.Mutex
+	readers  map[string]int
+	removals locks
+}
+
+// hold keeps content from being removed until release is called.
+func (h *holds) hold(name string) (release func()) {
+	unlock := h.removals.lock(name)
+	defer unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.readers == nil {
+		h.readers = map[string]int{}
+	}
+	h.readers[name]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.readers[name]--; h.readers[name] == 0 {
+			delete(h.readers, name)
+		}
+	}
+}
+
+// tryRemoval keeps content from being held until done is called, if nobody holds it.
+func (h *holds) tryRemoval(name string) (done func(), ok bool) {
+	done, ok = h.removals.try(name)
+	if !ok {
+		return nil, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.readers[name] > 0 {
+		done()
+		return nil, false
+	}
+	return done, true
+}

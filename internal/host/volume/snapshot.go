@@ -177,7 +177,7 @@ func (c *Controller) discardSnapshot(ctx context.Context, key string) (reconcile
 	if needed {
 		return reconcile.Result{After: time.Second}, nil
 	}
-	released, ok := c.kept.try(id)
+	released, ok := c.kept.tryRemoval(id)
 	if !ok { // a backup reads it
 		return reconcile.Result{After: time.Second}, nil
 	}
