@@ -86,6 +86,18 @@ func Metered(ctx context.Context, count func(bytes int64) error) context.Context
 	return context.WithValue(ctx, meterKey{}, &meter{count: count})
 }
 
+// Bounded returns a context whose reads fail beyond so many bytes, and are counted by the meter of ctx as well. It is
+// for what anybody can have done who has signed no request, or whose requests no account is charged for.
+func Bounded(ctx context.Context, most int64) context.Context {
+	var read atomic.Int64
+	return Metered(ctx, func(bytes int64) error {
+		if read.Add(bytes) > most {
+			return fmt.Errorf("it takes more than %d bytes of records, which is the most that is read for it", most)
+		}
+		return meterRead(ctx, bytes)
+	})
+}
+
 // Unmetered returns a context whose reads are not counted: for rows that are not of the caller alone.
 func Unmetered(ctx context.Context) context.Context { return context.WithValue(ctx, meterKey{}, nil) }
 

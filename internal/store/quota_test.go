@@ -313,3 +313,26 @@ func TestRowsAreMeteredOneByOne(t *testing.T) {
 		t.Errorf("without the meter: %v", err)
 	}
 }
+
+// TestBoundedReads shows that what is bounded counts for the meter around it, too.
+func TestBoundedReads(t *testing.T) {
+	t.Parallel()
+	rows := store.NewTable[string](storetest.New(t), "bounded")
+	for _, key := range []string{"a", "b"} {
+		if _, err := rows.Create(t.Context(), key, strings.Repeat("x", 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var counted int64
+	metered := store.Metered(t.Context(), func(bytes int64) error { counted += bytes; return nil })
+	ctx := store.Bounded(metered, 2000)
+	if _, err := rows.Get(ctx, "a"); err != nil || counted < 1000 {
+		t.Errorf("within the bound: %v, counted as %d bytes", err, counted)
+	}
+	if _, err := rows.List(ctx, ""); err == nil || !strings.Contains(err.Error(), "2000 bytes") {
+		t.Errorf("beyond the bound: %v", err)
+	}
+	if _, err := rows.List(store.Bounded(metered, 4000), ""); err != nil {
+		t.Errorf("for another request: %v", err)
+	}
+}

@@ -141,14 +141,11 @@ func (a *APIs) wantedListeners(ctx context.Context, key string) (namespace strin
 		return "", nil, err
 	}
 	vpc := row.Value
-	endpoints, err := a.endpoints.List(ctx, store.Prefix(vpc.Account, vpc.Region))
+	endpoints, err := a.rows.endpointsOf.List(ctx, key)
 	if err != nil {
 		return "", nil, err
 	}
 	for _, e := range endpoints {
-		if e.Value.VPCID != vpc.ID {
-			continue
-		}
 		own, err := a.rows.addressesOf(ctx, e.Value.EC2Resource, e.Value.NetworkInterfaceIDs)
 		if err != nil {
 			return "", nil, err

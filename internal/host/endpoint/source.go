@@ -71,6 +71,10 @@ type connSource struct {
 	source Source
 }
 
+// mostRead is how many bytes of records are read for the source of a request, which nobody has signed: it is more than
+// what a VPC may have of subnets, interface endpoints, routes and elastic addresses.
+const mostRead = 4 << 20
+
 // find returns the source by the records as they are. It reads them when one has changed since it has: clients send
 // many requests by a connection. What it could not read it tries again.
 func (c *connSource) find(ctx context.Context) (Source, error) {
@@ -80,7 +84,7 @@ func (c *connSource) find(ctx context.Context) (Source, error) {
 	if c.known && c.asOf == version {
 		return c.source, nil
 	}
-	source, err := c.read(ctx)
+	source, err := c.read(store.Bounded(ctx, mostRead))
 	c.known, c.asOf, c.source = err == nil, version, source
 	return source, err
 }
@@ -97,34 +101,62 @@ func (t tables) sourceOf(ctx context.Context, vpcKey string, local, remote netip
 	}
 	vpc := row.Value
 	source := Source{VPCID: vpc.ID, PrivateIP: remote}
-	endpoints, err := t.endpoints.List(ctx, store.Prefix(vpc.Account, vpc.Region))
+	subnets, err := t.subnetsByVPC.List(ctx, vpc.Key())
 	if err != nil {
 		return Source{}, err
 	}
+	if source.EndpointID, err = t.endpointAt(ctx, vpc, subnets, local); err != nil || source.EndpointID != "" {
+		return source, err
+	}
+	source.PublicIP, err = t.publicAddressOf(ctx, vpc, subnets, remote)
+	return source, err
+}
+
+// endpointAt returns the interface endpoint of a VPC that has an address; empty if none has.
+func (t tables) endpointAt(ctx context.Context, vpc record.VPC, subnets []store.Row[record.Subnet], address netip.Addr,
+) (string, error) {
+	subnet, ok := subnetOf(subnets, address)
+	if !ok { // the address of the APIs
+		return "", nil
+	}
+	eni, err := t.interfaceAt(ctx, subnet, address)
+	if err != nil || eni == "" {
+		return "", err
+	}
+	endpoints, err := t.endpointsOf.List(ctx, vpc.Key())
+	if err != nil {
+		return "", err
+	}
 	for _, e := range endpoints {
-		if e.Value.VPCID != vpc.ID {
-			continue
-		}
-		own, err := t.addressesOf(ctx, e.Value.EC2Resource, e.Value.NetworkInterfaceIDs)
-		if err != nil {
-			return Source{}, err
-		}
-		if slices.Contains(own, local) {
-			source.EndpointID = e.Value.ID
-			return source, nil
+		if slices.Contains(e.Value.NetworkInterfaceIDs, eni) {
+			return e.Value.ID, nil
 		}
 	}
-	source.PublicIP, err = t.publicAddressOf(ctx, vpc, remote)
-	return source, err
+	return "", nil
+}
+
+// interfaceAt returns the network interface that has an address in a subnet, or in a prefix; empty if none has.
+func (t tables) interfaceAt(ctx context.Context, subnet record.Subnet, address netip.Addr) (string, error) {
+	bits := 28
+	if address.Is6() {
+		bits = 80
+	}
+	block := netip.PrefixFrom(address, bits).Masked().Addr().String()
+	row, err := t.blocks.Get(ctx, record.AddressBlockKey(subnet.Account, subnet.Region, subnet.ID, block))
+	if err != nil {
+		return "", ignoreMissing(err)
+	}
+	return cmp.Or(row.Value.PrefixOf, row.Value.Addresses[address.String()]), nil
 }
 
 // publicAddressOf returns the address that packets from an address of a VPC have on the internet; invalid if they do
 // not get there.
-func (t tables) publicAddressOf(ctx context.Context, vpc record.VPC, private netip.Addr) (netip.Addr, error) {
+func (t tables) publicAddressOf(ctx context.Context, vpc record.VPC, subnets []store.Row[record.Subnet],
+	private netip.Addr) (netip.Addr, error) {
 	none := netip.Addr{}
-	subnet, ok, err := t.subnetOf(ctx, vpc, private)
-	if err != nil || !ok {
-		return none, err
+	subnet, ok := subnetOf(subnets, private)
+	if !ok {
+		return none, nil
 	}
 	table, err := t.routeTables.Get(ctx, record.EC2Key(vpc.Account, vpc.Region,
 		cmp.Or(subnet.RouteTableID, vpc.MainRouteTableID)))
@@ -150,23 +182,17 @@ func (t tables) publicAddressOf(ctx context.Context, vpc record.VPC, private net
 	case private.Is6() && (strings.HasPrefix(target, "igw-") || strings.HasPrefix(target, "eigw-")):
 		return private, nil // AWS gives these blocks, no owner of a VPC chooses them
 	case strings.HasPrefix(target, "igw-"):
-		block := netip.PrefixFrom(private, 28).Masked().Addr().String()
-		row, err := t.blocks.Get(ctx, record.AddressBlockKey(vpc.Account, vpc.Region, subnet.ID, block))
-		if err != nil {
-			return none, ignoreMissing(err)
+		eni, err := t.interfaceAt(ctx, subnet, private)
+		if err != nil || eni == "" {
+			return none, err
 		}
-		return t.lentAddress(ctx, vpc.EC2Resource, cmp.Or(row.Value.PrefixOf, row.Value.Addresses[private.String()]),
-			private)
+		return t.lentAddress(ctx, vpc.EC2Resource, eni, private)
 	}
 	return none, nil
 }
 
-// subnetOf returns the subnet of a VPC that has an address.
-func (t tables) subnetOf(ctx context.Context, vpc record.VPC, address netip.Addr) (record.Subnet, bool, error) {
-	subnets, err := t.subnetsByVPC.List(ctx, vpc.Key())
-	if err != nil {
-		return record.Subnet{}, false, err
-	}
+// subnetOf returns the subnet of several that has an address.
+func subnetOf(subnets []store.Row[record.Subnet], address netip.Addr) (record.Subnet, bool) {
 	for _, row := range subnets {
 		blocks := []string{row.Value.CIDR}
 		if row.Value.IPv6 != nil {
@@ -174,11 +200,11 @@ func (t tables) subnetOf(ctx context.Context, vpc record.VPC, address netip.Addr
 		}
 		for _, block := range blocks {
 			if p, err := netip.ParsePrefix(block); err == nil && p.Contains(address) {
-				return row.Value, true, nil
+				return row.Value, true
 			}
 		}
 	}
-	return record.Subnet{}, false, nil
+	return record.Subnet{}, false
 }
 
 // lentAddress returns the public address of a private one of a network interface, of the primary one if that is

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -54,7 +55,8 @@ func TestSourceOf(t *testing.T) {
 	}
 	create(t, record.AddressBlocks(s), record.AddressBlockKey(vpc.Account, vpc.Region, "subnet-public", "10.0.0.0"),
 		record.AddressBlock{Addresses: map[string]string{"10.0.0.4": "eni-lent", "10.0.0.5": "eni-lent",
-			"10.0.0.6": "eni-elastic", "10.0.0.7": "eni-elastic", "10.0.0.8": "eni-private"}})
+			"10.0.0.6": "eni-elastic", "10.0.0.7": "eni-elastic", "10.0.0.8": "eni-private",
+			"10.0.0.11": "eni-endpoint"}})
 	create(t, record.AddressBlocks(s), record.AddressBlockKey(vpc.Account, vpc.Region, "subnet-public", "10.0.0.32"),
 		record.AddressBlock{PrefixOf: "eni-prefix"})
 	for id, a := range map[string]record.Address{
@@ -153,7 +155,8 @@ func TestSourcesFollowTheRecords(t *testing.T) {
 		create(t, record.NetworkInterfaces(s), eni.Key(), eni)
 	}
 	create(t, record.AddressBlocks(s), record.AddressBlockKey(vpc.Account, vpc.Region, subnet.ID, "10.0.0.0"),
-		record.AddressBlock{Addresses: map[string]string{"10.0.0.4": "eni-1", "10.0.0.5": "eni-2"}})
+		record.AddressBlock{Addresses: map[string]string{"10.0.0.4": "eni-1", "10.0.0.5": "eni-2",
+			"10.0.0.11": "eni-endpoint"}})
 	elastic := record.Address{EC2Resource: resource("eipalloc-1"), PublicIP: "203.0.113.6", NetworkInterfaceID: "eni-1"}
 	create(t, record.Addresses(s), elastic.Key(), elastic)
 	want("with an elastic address", direct, elastic.PublicIP, "")
@@ -196,6 +199,55 @@ func TestSourcesAreReadWhenRecordsChange(t *testing.T) {
 		if reads != test.reads || (err == nil) != (test.vpc != "") || err == nil && got.VPCID != test.vpc {
 			t.Errorf("%d: %+v, %v after %d reads, want %+v", i, got, err, reads, test)
 		}
+	}
+}
+
+// TestSourcesReadLittle has 100 endpoints with long policies beside the one that a request comes by. Nobody is charged
+// for what is read for its source, before its signature: that does not grow with them, and ends where it would.
+func TestSourcesReadLittle(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	a := NewAPIs(APIOptions{Store: s, Namespace: func(name string) string { return name }})
+	vpc := record.VPC{EC2Resource: resource("vpc-1")}
+	create(t, record.VPCs(s), vpc.Key(), vpc)
+	subnet := record.Subnet{EC2Resource: resource("subnet-1"), VPCID: vpc.ID, CIDR: "10.0.0.0/24"}
+	create(t, record.Subnets(s), subnet.Key(), subnet)
+	create(t, record.AddressBlocks(s), record.AddressBlockKey(vpc.Account, vpc.Region, subnet.ID, "10.0.0.0"),
+		record.AddressBlock{Addresses: map[string]string{"10.0.0.11": "eni-1"}})
+	policy := strings.Repeat("x", 80<<10)
+	endpoint := func(id, vpc string, kind ec2types.VpcEndpointType, interfaces ...string) {
+		t.Helper()
+		e := record.VPCEndpoint{EC2Resource: resource(id), VPCID: vpc, Type: kind, NetworkInterfaceIDs: interfaces}
+		if interfaces == nil {
+			e.InlinePolicy = policy
+		}
+		create(t, record.VPCEndpoints(s), e.Key(), e)
+	}
+	for i := range 50 {
+		endpoint(fmt.Sprintf("vpce-gateway%d", i), vpc.ID, ec2types.VpcEndpointTypeGateway)
+		endpoint(fmt.Sprintf("vpce-other%d", i), "vpc-2", ec2types.VpcEndpointTypeInterface)
+	}
+	endpoint("vpce-1", vpc.ID, ec2types.VpcEndpointTypeInterface, "eni-1")
+	read := func(local string) (source Source, bytes int64, err error) {
+		ctx := store.Metered(t.Context(), func(n int64) error { bytes += n; return nil })
+		source, _, err = SourceOf(ctx, a.identify(vpc.Key(), addressedConn{local: local, remote: "10.0.0.4"}).LocalAddr())
+		return source, bytes, err
+	}
+	for local, want := range map[string]string{"198.18.8.3": "", "10.0.0.11": "vpce-1"} {
+		if source, bytes, err := read(local); err != nil || source.EndpointID != want || bytes == 0 ||
+			bytes > int64(len(policy)) {
+			t.Errorf("at %s: %+v, %v after %d bytes", local, source, err, bytes)
+		}
+	}
+	if _, addresses, err := a.wantedListeners(t.Context(), vpc.Key()); err != nil || len(addresses) != 1 {
+		t.Errorf("it listens on %v, %v", addresses, err)
+	}
+
+	for i := range 60 { // with the policies of an earlier version, beyond the quota
+		endpoint(fmt.Sprintf("vpce-old%d", i), vpc.ID, ec2types.VpcEndpointTypeInterface)
+	}
+	if source, bytes, err := read("10.0.0.11"); err == nil || !strings.Contains(err.Error(), "bytes of records") {
+		t.Errorf("with long policies in the records: %+v, %v after %d bytes", source, err, bytes)
 	}
 }
 

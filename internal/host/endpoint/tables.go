@@ -19,14 +19,15 @@ import (
 
 // tables are the tables of the records that this package reads.
 type tables struct {
-	clusters   store.Table[record.Cluster]
-	planes     store.Table[record.ControlPlane]
-	interfaces store.Table[record.NetworkInterface]
-	vpcs       store.Table[record.VPC]
-	addresses  store.Table[record.Address]
-	publicIPs  store.Table[record.PublicIP]
-	endpoints  store.Table[record.VPCEndpoint]
-	instances  store.Table[record.Instance]
+	clusters    store.Table[record.Cluster]
+	planes      store.Table[record.ControlPlane]
+	interfaces  store.Table[record.NetworkInterface]
+	vpcs        store.Table[record.VPC]
+	addresses   store.Table[record.Address]
+	publicIPs   store.Table[record.PublicIP]
+	endpoints   store.Table[record.VPCEndpoint]
+	endpointsOf store.Index[record.VPCEndpoint] // interface endpoints, by VPC
+	instances   store.Table[record.Instance]
 
 	mountTargets store.Table[record.MountTarget]
 	subnets      store.Table[record.Subnet]
@@ -41,6 +42,7 @@ func openTables(s *store.Store) tables {
 		clusters: record.Clusters(s), planes: record.ControlPlanes(s), interfaces: record.NetworkInterfaces(s),
 		vpcs:      record.VPCs(s),
 		addresses: record.Addresses(s), publicIPs: record.PublicIPs(s), endpoints: record.VPCEndpoints(s),
+		endpointsOf:  record.InterfaceEndpointsByVPC(s),
 		instances:    record.Instances(s),
 		mountTargets: record.MountTargets(s), subnets: record.Subnets(s),
 		subnetsByVPC: record.SubnetsByVPC(s), blocks: record.AddressBlocks(s), routeTables: record.RouteTables(s),

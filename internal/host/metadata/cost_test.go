@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/record"
@@ -48,5 +49,25 @@ func TestRequestsReadWhatIsTheInstances(t *testing.T) {
 	}
 	if after := read(); after != before {
 		t.Errorf("a request reads %d bytes, and read %d before others had interfaces and subnets", after, before)
+	}
+}
+
+// TestRequestsReadLittle has subnets of 9 MiB in the VPC: what a request reads has a bound, because nobody is charged.
+func TestRequestsReadLittle(t *testing.T) {
+	t.Parallel()
+	w := newRows(t)
+	for i := range 9 {
+		subnet := record.Subnet{EC2Resource: resource(fmt.Sprintf("subnet-long%d", i)), VPCID: "vpc-1",
+			CIDR: strings.Repeat("x", 1<<20)}
+		if _, err := record.Subnets(w.store).Create(t.Context(), subnet.Key(), subnet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/latest/meta-data/mac", nil)
+	r.RemoteAddr = "10.0.0.4:12345"
+	answer := httptest.NewRecorder()
+	w.service().serveRequest(answer, r, record.EC2Key(account, region, "vpc-1"))
+	if answer.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 }

@@ -37,9 +37,14 @@ var versions = []string{
 	"2021-03-23", "2021-07-15", "2022-09-24", "2024-04-11", "latest",
 }
 
+// mostRead is how many bytes of records are read for a request, which may be any process's: it is more than what a VPC
+// may have of subnets, and an instance of interfaces, security groups and addresses.
+const mostRead = 8 << 20
+
 // serveRequest serves one request that came out of the VPC with the key.
 func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, vpcKey string) {
 	w.Header().Set("Server", "EC2ws")
+	r = r.WithContext(store.Bounded(r.Context(), mostRead))
 	instance, err := s.resolveInstance(r, vpcKey)
 	if errors.Is(err, store.ErrNotFound) {
 		writeError(w, http.StatusNotFound)

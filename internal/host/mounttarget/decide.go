@@ -24,9 +24,14 @@ func refuse(errno unix.Errno, format string, args ...any) mountgrant.Grant {
 	return mountgrant.Grant{Refused: &mountgrant.Refusal{Errno: uint32(errno), Message: fmt.Sprintf(format, args...)}}
 }
 
+// mostRead is how many bytes of records are read to decide about a mount: it is more than what a VPC may have of mount
+// targets, and a principal of policies.
+const mostRead = 8 << 20
+
 // decide decides about a request that has come from one address of a VPC to another.
 func (c *Controller) decide(ctx context.Context, vpc string, local, remote netip.Addr, asked *mountgrant.Asked,
 ) mountgrant.Grant {
+	ctx = store.Bounded(ctx, mostRead)
 	target, err := c.targetAt(ctx, vpc, local)
 	if errors.Is(err, store.ErrNotFound) {
 		return refuse(unix.ECONNREFUSED, "%s is the address of no mount target any more", local)

@@ -5,6 +5,7 @@ package mounttarget
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/netip"
@@ -156,6 +157,25 @@ func TestDecide(t *testing.T) {
 		if decider.asked != want {
 			t.Errorf("%s: the authorizer is asked %+v, want %+v", test.name, decider.asked, want)
 		}
+	}
+}
+
+// What is read of the store to decide about a mount has a bound: no account is charged for it.
+func TestMountsReadLittle(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	for i := range 9 {
+		target := record.MountTarget{Account: account, Region: region, ID: fmt.Sprintf("fsmt-%d", i), VPCID: "vpc-1",
+			IPAddress: "10.0.0.5", FileSystemID: strings.Repeat("x", 1<<20)}
+		if _, err := record.MountTargets(s).Put(t.Context(), target.Key(), target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := New(Options{Store: s, Network: fakeNetwork{}, Authorizer: &authorizer{}, Log: slog.New(slog.DiscardHandler)})
+	got := c.decide(t.Context(), vpcKey, netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.9"),
+		&mountgrant.Asked{InstanceID: instance})
+	if got.Refused == nil || got.Refused.Errno != uint32(unix.EIO) {
+		t.Errorf("with records of 9 MiB: %+v", got.Refused)
 	}
 }
 

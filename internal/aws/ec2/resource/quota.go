@@ -14,6 +14,9 @@ const (
 	MaxACLsPerVPC        = 200
 	MaxSecurityGroups    = 2500
 	MaxNetworkInterfaces = 50000 // more than two for each instance
+	// https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-limits-endpoints.html
+	MaxGatewayEndpoints         = 20
+	MaxInterfaceEndpointsPerVPC = 50
 	// The rules of each direction in a group, and the groups of an interface.
 	MaxRulesPerSecurityGroup      = 60
 	MaxSecurityGroupsPerInterface = 5

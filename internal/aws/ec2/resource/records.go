@@ -26,6 +26,9 @@ type Records struct {
 	AddressBlocks          store.Table[record.AddressBlock]
 	PublicIPs              store.Table[record.PublicIP]
 	PublicIPsOf            store.Index[record.PublicIP] // by account
+	VPCEndpointPolicies    store.Table[record.VPCEndpointPolicy]
+	InterfaceEndpointsOf   store.Index[record.VPCEndpoint] // by VPC
+	GatewayEndpointsOf     store.Index[record.VPCEndpoint] // by account and region
 	KeyPairNames           store.Table[record.KeyPairName]
 	PlacementGroupNames    store.Table[record.PlacementGroupName]
 	LaunchTemplateNames    store.Table[record.LaunchTemplateName]
@@ -80,6 +83,9 @@ func NewRecords(s *store.Store, publicRange netip.Prefix, now func() time.Time) 
 		AddressBlocks:          record.AddressBlocks(s),
 		PublicIPs:              record.PublicIPs(s),
 		PublicIPsOf:            record.PublicIPsByAccount(s),
+		VPCEndpointPolicies:    record.VPCEndpointPolicies(s),
+		InterfaceEndpointsOf:   record.InterfaceEndpointsByVPC(s),
+		GatewayEndpointsOf:     record.GatewayEndpointsByRegion(s),
 		KeyPairNames:           record.KeyPairNames(s),
 		PlacementGroupNames:    record.PlacementGroupNames(s),
 		LaunchTemplateNames:    record.LaunchTemplateNames(s),

@@ -3,11 +3,9 @@ package vpc
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -89,7 +87,7 @@ func (s *Service) viewEndpoint(sc resource.Scope, r record.VPCEndpoint) types.Vp
 		IpAddressType:       r.IPAddressType,
 		NetworkInterfaceIds: append([]string{}, r.NetworkInterfaceIDs...),
 		OwnerId:             aws.String(r.Account),
-		PolicyDocument:      aws.String(r.PolicyDocument),
+		PolicyDocument:      aws.String(s.endpointPolicy(sc, r)),
 		PrivateDnsEnabled:   aws.Bool(r.PrivateDNSEnabled),
 		RequesterManaged:    aws.Bool(r.RequesterManaged),
 		RouteTableIds:       append([]string{}, r.RouteTableIDs...),
@@ -145,9 +143,8 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 			VPCID:       vpc.ID,
 			Type: types.VpcEndpointType(cmp.Or(string(in.VpcEndpointType),
 				string(types.VpcEndpointTypeGateway))),
-			ServiceName:    aws.ToString(in.ServiceName),
-			PolicyDocument: cmp.Or(aws.ToString(in.PolicyDocument), openPolicy),
-			IPAddressType:  types.IpAddressType(cmp.Or(string(in.IpAddressType), string(types.IpAddressTypeIpv4))),
+			ServiceName:   aws.ToString(in.ServiceName),
+			IPAddressType: types.IpAddressType(cmp.Or(string(in.IpAddressType), string(types.IpAddressTypeIpv4))),
 		}
 		switch {
 		case in.ServiceName == nil:
@@ -162,8 +159,13 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 		case len(in.SubnetConfigurations) > 0:
 			return resource.Unsupported("SubnetConfiguration")
 		}
-		if err := checkPolicy(e.PolicyDocument); err != nil {
+		if err := checkEndpointQuota(c, e); err != nil {
 			return err
+		}
+		if document := aws.ToString(in.PolicyDocument); document != "" {
+			if err := setEndpointPolicy(c, &e, document); err != nil {
+				return err
+			}
 		}
 		if e.Type == types.VpcEndpointTypeGateway {
 			err = addEndpointRoutes(c, &e, in.RouteTableIds)
@@ -192,20 +194,6 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 		out.State = endpointPending
 	}
 	return &ec2.CreateVpcEndpointOutput{VpcEndpoint: out, ClientToken: in.ClientToken}, err
-}
-
-// maxPolicy limits the characters in the policy of an endpoint.
-// https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-limits-endpoints.html
-const maxPolicy = 20480
-
-func checkPolicy(document string) error {
-	if n := utf8.RuneCountInString(document); n > maxPolicy {
-		return resource.Invalid("The policy document has %d characters; the maximum is %d.", n, maxPolicy)
-	}
-	if !json.Valid([]byte(document)) {
-		return wire.Errorf("MalformedPolicyDocument", "The policy document is not valid JSON.")
-	}
-	return nil
 }
 
 // servicePrefixList is the prefix list of the service behind a gateway endpoint.
@@ -341,12 +329,11 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpoi
 				return wire.Errorf("InvalidParameter",
 					"Route tables are for gateway endpoints; %s is an interface endpoint.", e.ID)
 			case in.PolicyDocument != nil:
-				if err := checkPolicy(*in.PolicyDocument); err != nil {
+				if err := setEndpointPolicy(c, e, *in.PolicyDocument); err != nil {
 					return err
 				}
-				e.PolicyDocument = *in.PolicyDocument
 			case aws.ToBool(in.ResetPolicy):
-				e.PolicyDocument = openPolicy
+				removeEndpointPolicy(c, e)
 			}
 			if in.PrivateDnsEnabled != nil {
 				e.PrivateDNSEnabled = *in.PrivateDnsEnabled
@@ -416,6 +403,7 @@ func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *ec2.DeleteVpcEndpo
 			if err != nil {
 				return err
 			}
+			removeEndpointPolicy(c, &e)
 			// Private copies: removal shortens the lists.
 			e.RouteTableIDs, e.SubnetIDs, e.NetworkInterfaceIDs = slices.Clone(e.RouteTableIDs),
 				slices.Clone(e.SubnetIDs), slices.Clone(e.NetworkInterfaceIDs)
