@@ -66,9 +66,11 @@ func TestWhatOverridesALaunchTemplateIsNotItsOwn(t *testing.T) {
 	}{
 		{name: "nothing", want: map[string]bool{"image/" + x86: true, "key-pair/": true, "placement-group/": true,
 			"subnet/" + subnet: true, "security-group/" + group: true, "network-interface/" + eni: true,
-			"snapshot/" + snapshot: true, "instance/*": false, "volume/*": false}},
+			"snapshot/" + snapshot: true, "instance/*": true, "volume/*": true, "network-interface/*": true,
+			"launch-template/": true}},
 		{name: "the image", request: ec2.RunInstancesInput{ImageId: &otherImage},
-			want: map[string]bool{"image/" + otherImage: false, "snapshot/" + snapshot: true}},
+			want: map[string]bool{"image/" + otherImage: false, "snapshot/" + snapshot: true, "instance/*": true,
+				"launch-template/": true}},
 		{name: "the image, by the same", request: ec2.RunInstancesInput{ImageId: &x86},
 			want: map[string]bool{"image/" + x86: false}},
 		{name: "the key", request: ec2.RunInstancesInput{KeyName: s("other")},
@@ -76,14 +78,15 @@ func TestWhatOverridesALaunchTemplateIsNotItsOwn(t *testing.T) {
 		{name: "the placement group", request: ec2.RunInstancesInput{Placement: &types.Placement{GroupName: s("other")}},
 			want: map[string]bool{"placement-group/": false}},
 		{name: "the zone of the placement", request: ec2.RunInstancesInput{Placement: &types.Placement{
-			AvailabilityZone: s(ec2test.Region + "a")}}, want: map[string]bool{"placement-group/": true}},
+			AvailabilityZone: s(ec2test.Region + "a")}}, want: map[string]bool{"placement-group/": true, "instance/*": false}},
 		{name: "the subnet", request: ec2.RunInstancesInput{
 			NetworkInterfaces: []types.InstanceNetworkInterfaceSpecification{
 				{DeviceIndex: zero, SubnetId: &otherSubnet}}}, want: map[string]bool{"subnet/" + otherSubnet: false,
-			"security-group/" + group: true, "network-interface/" + eni: true}},
+			"security-group/" + group: true, "network-interface/" + eni: true, "network-interface/*": false,
+			"instance/*": true, "volume/*": true}},
 		{name: "the subnet, by one beside the interfaces", service: true,
 			request: ec2.RunInstancesInput{SubnetId: &otherSubnet}, want: map[string]bool{"subnet/" + otherSubnet: false,
-				"security-group/" + group: true}},
+				"security-group/" + group: true, "network-interface/*": false}},
 		{name: "the groups", request: ec2.RunInstancesInput{NetworkInterfaces: []types.InstanceNetworkInterfaceSpecification{
 			{DeviceIndex: zero, Groups: []string{otherGroup}}}}, want: map[string]bool{"subnet/" + subnet: true,
 			"security-group/" + otherGroup: false}},
@@ -98,11 +101,33 @@ func TestWhatOverridesALaunchTemplateIsNotItsOwn(t *testing.T) {
 			"snapshot/" + snapshot: true}},
 		{name: "the size of a volume", request: ec2.RunInstancesInput{BlockDeviceMappings: []types.BlockDeviceMapping{
 			{DeviceName: s("/dev/sdf"), Ebs: &types.EbsBlockDevice{VolumeSize: aws.Int32(20)}}}},
-			want: map[string]bool{"snapshot/" + snapshot: true}},
+			want: map[string]bool{"snapshot/" + snapshot: true, "instance/*": true}},
 		{name: "nothing, with groups alone", template: "groups", want: map[string]bool{"security-group/" + byID: true,
-			"subnet/": false}},
+			"subnet/": false, "network-interface/*": true, "volume/*": true, "instance/*": true}},
+		{name: "the address", template: "groups", request: ec2.RunInstancesInput{EnablePrimaryIpv6: aws.Bool(false)},
+			want: map[string]bool{"network-interface/*": false, "instance/*": true}},
+		{name: "the device of a volume that is not made", template: "groups", request: ec2.RunInstancesInput{
+			BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: s("/dev/sdb"), VirtualName: s("ephemeral0")}}},
+			want: map[string]bool{"volume/*": true, "instance/*": false}},
+		{name: "the size of the root volume", template: "groups", request: ec2.RunInstancesInput{
+			BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: s("/dev/xvda"),
+				Ebs: &types.EbsBlockDevice{VolumeSize: aws.Int32(30)}}}},
+			want: map[string]bool{"volume/*": false, "instance/*": true}},
+		{name: "the type", template: "groups", request: ec2.RunInstancesInput{InstanceType: "m5.large"},
+			want: map[string]bool{"instance/*": false, "volume/*": true, "network-interface/*": true}},
+		{name: "the user data", template: "groups", request: ec2.RunInstancesInput{UserData: s("eA==")},
+			want: map[string]bool{"instance/*": false}},
+		{name: "the metadata options", template: "groups", request: ec2.RunInstancesInput{
+			MetadataOptions: &types.InstanceMetadataOptionsRequest{HttpTokens: "optional"}},
+			want: map[string]bool{"instance/*": false}},
+		{name: "the market", template: "groups", request: ec2.RunInstancesInput{
+			InstanceMarketOptions: &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot}},
+			want: map[string]bool{"spot-instances-request/*": false, "instance/*": true}},
+		{name: "the tags", template: "groups", request: ec2.RunInstancesInput{TagSpecifications: []types.TagSpecification{
+			{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: s("a"), Value: s("b")}}}}},
+			want: map[string]bool{"instance/*": true}},
 		{name: "groups by ID", template: "groups", request: ec2.RunInstancesInput{SecurityGroupIds: []string{named}},
-			want: map[string]bool{"security-group/" + named: false}},
+			want: map[string]bool{"security-group/" + named: false, "network-interface/*": false}},
 		{name: "groups by more of them", template: "groups",
 			request: ec2.RunInstancesInput{SecurityGroups: []string{"named"}},
 			want:    map[string]bool{"security-group/" + named: false, "security-group/" + byID: true}},

@@ -30,6 +30,7 @@ type pool struct {
 	override types.FleetLaunchTemplateOverridesRequest
 	kind     instancetype.Type // zero when the type does not exist: the launch says so
 	name     types.InstanceType
+	named    bool // by the override or by requirements, and not by the launch template
 	subnet   string
 	zone     string // as far as the request says
 	weight   float64
@@ -146,6 +147,7 @@ func (s *Service) poolsOf(sc resource.Scope, q *ec2.CreateFleetInput, t record.L
 	if wanted == nil && o.InstanceType == "" {
 		wanted = version.Data.InstanceRequirements
 	}
+	base.named = o.InstanceType != "" || wanted != nil
 	if wanted != nil {
 		found, err := s.meeting(sc, q, wanted, cmp.Or(o.ImageId, version.Data.ImageId))
 		if err != nil {
@@ -256,8 +258,11 @@ func (p pool) runInstancesInput(q *ec2.CreateFleetInput, lifecycle types.Instanc
 	request := &ec2.RunInstancesInput{
 		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateId: p.template.LaunchTemplateId,
 			Version: p.template.Version},
-		MinCount: aws.Int32(1), MaxCount: aws.Int32(n), ClientToken: aws.String(token), InstanceType: p.name,
+		MinCount: aws.Int32(1), MaxCount: aws.Int32(n), ClientToken: aws.String(token),
 		ImageId: p.override.ImageId, SubnetId: resource.OrNil(p.subnet), KeyName: p.override.KeyName,
+	}
+	if p.named {
+		request.InstanceType = p.name
 	}
 	if lifecycle == types.InstanceLifecycleSpot {
 		request.InstanceMarketOptions = &types.InstanceMarketOptionsRequest{MarketType: types.MarketTypeSpot,

@@ -12,7 +12,8 @@ type origin struct{ template, request map[string]any }
 // request does not, not even to the same value. In a list that mergedBy has, the name of the list is followed by the
 // key of an element.
 //
-// What this says is ec2:IsLaunchTemplateResource, by which policies keep users from overriding a launch template.
+// What this and the overrides below say is ec2:IsLaunchTemplateResource, by which policies keep users from overriding
+// a launch template.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html#iam-example-runinstances-launch-templates
 func (o origin) isTemplates(path ...string) bool {
 	return sets(o.template, path) && !sets(o.request, path)
@@ -23,6 +24,57 @@ func (o origin) isTemplates(path ...string) bool {
 func (o origin) isTemplatesSubnet(deviceIndex int32) bool {
 	return o.isTemplates("NetworkInterfaces", indexKey(deviceIndex), "SubnetId") &&
 		(deviceIndex != 0 || !sets(o.request, []string{"SubnetId"}))
+}
+
+// ofPrimaryInterface are the members of a request about its primary network interface.
+var ofPrimaryInterface = []string{"SubnetId", "SecurityGroupIds", "SecurityGroups", "PrivateIpAddress",
+	"Ipv6Addresses", "Ipv6AddressCount", "EnablePrimaryIpv6"}
+
+// besideInstance are the members of a request, with those of ofPrimaryInterface, that are not about the instance
+// itself: they say how the request is carried out, or are about something that has a target of its own. Tags have
+// conditions of their own, and a permission (ec2:CreateTags).
+var besideInstance = []string{"LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun", "TagSpecifications",
+	"ImageId", "KeyName", "NetworkInterfaces", "BlockDeviceMappings", "InstanceMarketOptions"}
+
+// overridesInstance reports whether the request says something about the instance: its type, user data, metadata
+// options and the like, also where the launch template says nothing.
+func (o origin) overridesInstance() bool {
+	for name, value := range o.request {
+		if name == "Placement" {
+			placement, _ := value.(map[string]any)
+			for member, value := range placement {
+				if member != "GroupName" && member != "GroupId" && sets(value, nil) {
+					return true
+				}
+			}
+			continue
+		}
+		if sets(value, nil) && !slices.Contains(besideInstance, name) && !slices.Contains(ofPrimaryInterface, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// overridesInterface reports whether the request says something about the network interface that is made with a device
+// index.
+func (o origin) overridesInterface(deviceIndex int32) bool {
+	return sets(o.request, []string{"NetworkInterfaces", indexKey(deviceIndex)}) || deviceIndex == 0 &&
+		slices.ContainsFunc(ofPrimaryInterface, func(name string) bool { return sets(o.request, []string{name}) })
+}
+
+// overridesVolume reports whether the request says something about the volume that is made for a device.
+func (o origin) overridesVolume(device string) bool {
+	return sets(o.request, []string{"BlockDeviceMappings", device})
+}
+
+// devices returns the names of the block devices that the request maps.
+func (o origin) devices() (names []string) {
+	list, _ := o.request["BlockDeviceMappings"].([]any)
+	for _, element := range list {
+		names = append(names, elementKey(element, "DeviceName"))
+	}
+	return names
 }
 
 // sets reports whether a value has a member that mergeParameters would merge into others.

@@ -27,6 +27,7 @@ type Launch struct {
 	request      ec2.RunInstancesInput // with what its launch template adds
 	template     record.LaunchTemplateVersion
 	origin       origin // of the members of request
+	byService    bool   // Auto Scaling or EC2 Fleet asks
 	least, most  int
 	launched     []string // IDs of instances, by this request
 	instanceType instancetype.Type
@@ -46,7 +47,7 @@ type Launch struct {
 // ReadLaunch reads a request. With mergeSubnet, a subnet beside the network interfaces of a launch template goes into
 // its primary one, which AWS does for Auto Scaling and EC2 Fleet, and refuses everybody else.
 func (s *Service) ReadLaunch(sc resource.Scope, asked *ec2.RunInstancesInput, mergeSubnet bool) (*Launch, error) {
-	l := &Launch{asked: asked, request: *asked}
+	l := &Launch{asked: asked, request: *asked, byService: mergeSubnet}
 	if asked.LaunchTemplate != nil {
 		_, version, err := launchtemplate.Requested(s.Records, sc, asked.LaunchTemplate.LaunchTemplateId,
 			asked.LaunchTemplate.LaunchTemplateName, asked.LaunchTemplate.Version)

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,7 +36,7 @@ func (s *Service) targetsOfLaunch(sc resource.Scope, action, createAction string
 		shared: map[string][]string{"ec2:Region": {sc.Region}}}
 	if l.template.TemplateID != "" {
 		a.shared["ec2:LaunchTemplate"] = []string{sc.ARN(types.ResourceTypeLaunchTemplate, l.template.TemplateID)}
-		a.existing(types.ResourceTypeLaunchTemplate, l.template.TemplateID, false)
+		a.existing(types.ResourceTypeLaunchTemplate, l.template.TemplateID, true)
 	}
 	a.add(imageTarget(sc, action, l.image), l.origin.isTemplates("ImageId"))
 	a.network()
@@ -57,14 +58,16 @@ func (s *Service) targetsOfLaunch(sc resource.Scope, action, createAction string
 		row.AvailabilityZone = ""
 		s.VolumeConditions(sc, conditions, row)
 		delete(conditions, "ec2:AvailabilityZone") // which all targets have
-		a.addCreated(types.ResourceTypeVolume, conditions)
+		a.addCreated(types.ResourceTypeVolume, conditions, !l.origin.overridesVolume(v.device))
 		if v.draft.Snapshot != nil {
 			a.existing(types.ResourceTypeSnapshot, v.draft.Snapshot.Value.ID,
 				l.origin.isTemplates("BlockDeviceMappings", v.device, "Ebs", "SnapshotId"))
 		}
 	}
 	if l.spot != nil {
-		a.addCreated(types.ResourceTypeSpotInstancesRequest, nil)
+		// A service decides itself about the market: templates of its groups and fleets cannot.
+		a.addCreated(types.ResourceTypeSpotInstancesRequest, nil,
+			l.byService || !sets(l.origin.request, []string{"InstanceMarketOptions"}))
 	}
 	return a.targets
 }
@@ -79,8 +82,8 @@ type launchAuthorization struct {
 	targets         []wire.Target
 }
 
-// add adds a target; fromTemplate says that it is the one that the launch template names, and not one of the request
-// or a default.
+// add adds a target; fromTemplate says that it is as the launch template says: what it names, and not what the request
+// names, nor a default; or what the launch makes, if the request says nothing about it.
 func (a *launchAuthorization) add(t wire.Target, fromTemplate bool) {
 	maps.Copy(t.Conditions, a.shared)
 	if a.l.template.TemplateID != "" {
@@ -94,12 +97,13 @@ func (a *launchAuthorization) existing(resourceType types.ResourceType, id strin
 }
 
 // addCreated adds what the launch makes of a type, and its tagging.
-func (a *launchAuthorization) addCreated(resourceType types.ResourceType, conditions map[string][]string) {
+func (a *launchAuthorization) addCreated(resourceType types.ResourceType, conditions map[string][]string,
+	fromTemplate bool) {
 	t := wire.Target{Action: a.action, Resource: a.sc.ARN(resourceType, "*"), Conditions: map[string][]string{}}
 	maps.Copy(t.Conditions, conditions)
 	tags := a.l.tags[resourceType]
 	resource.AddRequestTags(t.Conditions, tags)
-	a.add(t, false)
+	a.add(t, fromTemplate)
 	if len(tags) > 0 {
 		tagging := wire.Target{Action: "ec2:CreateTags", Resource: t.Resource,
 			Conditions: map[string][]string{"ec2:Region": {a.sc.Region}, "ec2:CreateAction": {a.created}}}
@@ -153,7 +157,7 @@ func (a *launchAuthorization) network() {
 			public = *spec.AssociatePublicIpAddress
 		}
 		conditions["ec2:AssociatePublicIpAddress"] = []string{strconv.FormatBool(public)}
-		a.addCreated(types.ResourceTypeNetworkInterface, conditions)
+		a.addCreated(types.ResourceTypeNetworkInterface, conditions, !from.overridesInterface(index))
 		if index == 0 {
 			a.shared["ec2:AvailabilityZone"] = conditions["ec2:AvailabilityZone"]
 		}
@@ -181,7 +185,10 @@ func (a *launchAuthorization) instance() {
 	if l.group.ID != "" {
 		conditions["ec2:PlacementGroup"] = []string{sc.ARN(types.ResourceTypePlacementGroup, l.group.Name)}
 	}
-	a.addCreated(types.ResourceTypeInstance, conditions)
+	overridden := l.origin.overridesInstance() || slices.ContainsFunc(l.origin.devices(), func(name string) bool {
+		return !slices.ContainsFunc(l.volumes, func(v launchVolume) bool { return v.device == name }) // it is left out
+	})
+	a.addCreated(types.ResourceTypeInstance, conditions, !overridden)
 }
 
 // authorizeLaunch demands that the caller may make and touch all that a launch does, and may pass the role of its
