@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -49,6 +50,9 @@ func (c *Controller) ensureContent(ctx context.Context, f record.FileSystem) (re
 	default:
 		if made = c.makeContent(f.ID); made != nil {
 			content.Failure = made.Error()
+			if errors.Is(made, diskspace.ErrFull) { // it says how much is free: that changes all the time, this does not
+				content.Failure = "its directory cannot be made, because the disk is full: free some space, or inodes"
+			}
 			break
 		}
 		crashMade.Here()

@@ -82,25 +82,41 @@ func TestSizesAreMeasuredOnceAMinute(t *testing.T) {
 func TestNothingIsMadeOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	c, there := newController(t)
-	full := fmt.Errorf("%w: 7 MiB are free", diskspace.ErrFull)
-	c.o.CheckSpace = func(string) error { return full }
+	full, free := true, 7
+	c.o.CheckSpace = func(string) error {
+		if !full {
+			return nil
+		}
+		free++
+		return fmt.Errorf("%w: %d MiB are free", diskspace.ErrFull, free)
+	}
 	f := record.FileSystem{Account: there.Account, Region: there.Region, ID: "fs-1"}
 	if err := create(t, c.fileSystems, f.Key(), f); err != nil {
 		t.Fatal(err)
 	}
-	content := func(f record.FileSystem) record.FileSystemContent {
+	row := func(f record.FileSystem) store.Row[record.FileSystemContent] {
 		t.Helper()
 		row, err := c.contents.Get(t.Context(), f.Key())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return row.Value
+		return row
 	}
-	if _, err := c.reconcileFileSystem(t.Context(), f.Key()); !errors.Is(err, diskspace.ErrFull) {
-		t.Errorf("on a full disk: %v", err)
+	content := func(f record.FileSystem) record.FileSystemContent { return row(f).Value }
+	pass := func() {
+		t.Helper()
+		if _, err := c.reconcileFileSystem(t.Context(), f.Key()); !errors.Is(err, diskspace.ErrFull) {
+			t.Errorf("on a full disk: %v", err)
+		}
 	}
-	if got := content(f); got.Ready || !strings.Contains(got.Failure, "7 MiB are free") {
+	pass()
+	first := row(f)
+	if got := first.Value; got.Ready || !strings.Contains(got.Failure, "free some space") {
 		t.Errorf("on a full disk it is %+v", got)
+	}
+	pass()
+	if again := row(f); again.Revision != first.Revision { // a write would be the reason for the next pass
+		t.Errorf("with other free space it is written again: %+v, was %+v", again.Value, first.Value)
 	}
 	if isDirectory(c.o.Dir.FileSystemRoot(f.ID)) {
 		t.Error("its directory was made")
@@ -108,7 +124,7 @@ func TestNothingIsMadeOnAFullDisk(t *testing.T) {
 	if _, err := c.reconcileFileSystem(t.Context(), there.Key()); err != nil || !content(there).Ready {
 		t.Errorf("one that is there: %+v, %v", content(there), err)
 	}
-	full = nil
+	full = false
 	if _, err := c.reconcileFileSystem(t.Context(), f.Key()); err != nil {
 		t.Error(err)
 	}
