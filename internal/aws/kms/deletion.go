@@ -132,40 +132,51 @@ func (l *Lifecycle) Reconcile(ctx context.Context, key string) (again time.Durat
 		})
 }
 
-// deleteBatch is how many records one transaction deletes.
+// deleteBatch is how many records are read and deleted at a time.
 const deleteBatch = 50
 
 // deleteKey deletes a key with all that belongs to it, its own record last.
 func (s *Service) deleteKey(ctx context.Context, row store.Row[record.KMSKey]) error {
-	k := row.Value
-	var ops []store.Op
-	aliases, err := s.aliasesOf.List(ctx, row.Key)
-	if err != nil {
-		return err
-	}
-	for _, a := range aliases {
-		ops = append(ops, s.aliases.DeleteOp(a))
-	}
-	grants, err := s.grants.List(ctx, store.Prefix(k.Account, k.Region, k.ID))
-	if err != nil {
-		return err
-	}
-	for _, g := range grants {
-		ops = append(ops, s.grants.RemoveOp(g.Key))
-	}
-	materials, err := s.materials.List(ctx, store.Prefix(k.Account, k.Region, k.ID))
-	if err != nil {
-		return err
-	}
-	for _, m := range materials {
-		ops = append(ops, s.materials.RemoveOp(m.Key))
-	}
-	// Each transaction holds the key as it was judged: nobody cancels the deletion of what is half deleted.
-	for len(ops) > deleteBatch {
-		if err := s.store.Txn(ctx, append([]store.Op{s.keys.CheckOp(row)}, ops[:deleteBatch]...)...); err != nil {
-			return err
+	prefix := store.Prefix(row.Value.Account, row.Value.Region, row.Value.ID)
+	for _, next := range []func() ([]store.Op, error){
+		func() ([]store.Op, error) {
+			aliases, _, err := s.aliasesOf.Page(ctx, row.Key, "", deleteBatch)
+			ops := make([]store.Op, 0, len(aliases))
+			for _, a := range aliases { // unless one is given to another key
+				ops = append(ops, s.aliases.DeleteOp(a))
+			}
+			return ops, err
+		},
+		func() ([]store.Op, error) { // there may be many, with long encryption contexts
+			grants, _, err := s.grants.Page(ctx, prefix, "", deleteBatch)
+			return removals(s.grants, grants), err
+		},
+		func() ([]store.Op, error) {
+			materials, _, err := s.materials.Page(ctx, prefix, "", deleteBatch)
+			return removals(s.materials, materials), err
+		},
+	} {
+		for {
+			ops, err := next()
+			if err != nil {
+				return err
+			}
+			if len(ops) == 0 {
+				break
+			}
+			// Each transaction holds the key as it was judged: nobody cancels the deletion of what is half deleted.
+			if err := s.store.Txn(ctx, append(ops, s.keys.CheckOp(row))...); err != nil {
+				return err
+			}
 		}
-		ops = ops[deleteBatch:]
 	}
-	return s.store.Txn(ctx, append(ops, s.keys.DeleteOp(row))...)
+	return s.store.Txn(ctx, s.keys.DeleteOp(row))
+}
+
+// removals returns the operations that remove rows.
+func removals[T any](table store.Table[T], rows []store.Row[T]) (ops []store.Op) {
+	for _, row := range rows {
+		ops = append(ops, table.RemoveOp(row.Key))
+	}
+	return ops
 }
