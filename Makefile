@@ -20,9 +20,9 @@ TESTED      := 1.35 1.36
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # How the tests, and the daemon that they run, are built.
 TESTBUILD   := -tags crashpoints
-# How many packages "make test" tests at the same time: one more than there are cores, because many wait for machines
-# and clusters.
-PACKAGES    := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# How many packages "make test" tests at the same time. Each has tests that run in parallel, and nodes and API servers
+# that take time while others wait: with more packages than cores, all wait for each other.
+PACKAGES    := $(shell getconf _NPROCESSORS_ONLN)
 # How long each fuzz target runs, and which do: all, unless FUZZ says otherwise.
 FUZZTIME ?= 10m
 FUZZ     ?= .
