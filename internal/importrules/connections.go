@@ -54,6 +54,7 @@ var Connections = map[string]string{
 		"has no way to this host",
 	"internal/host/endpoint/upstream.go forwardQuery": "the resolvers of this host's resolv.conf",
 	"internal/host/endpoint/upstream.go probe":        "the resolvers of this host's resolv.conf",
+	"internal/host/loopdevice/udev.go isRunning":      "the unix socket of the host's udev",
 	"internal/host/machine/disks/client.go Connect":   "the unix socket of a machine's launcher, in the data directory",
 	"internal/host/machine/nfs/dial.go connect": "from the network namespace of a machine's program, which gets nothing " +
 		"of the answer but an error",

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coracle-eks/coracle/internal/durable"
 )
 
@@ -71,9 +73,9 @@ func (u *udev) guard() error {
 	file := filepath.Join(u.run, "rules.d", udevRuleFile)
 	if now, err := os.ReadFile(file); err != nil || string(now) != UdevRule {
 		u.reloaded = false
-		err := os.MkdirAll(filepath.Dir(file), 0o755)
+		err := os.MkdirAll(filepath.Dir(file), 0o755) // open to others, like all of udev
 		if err == nil {
-			err = durable.WriteFile(file, []byte(UdevRule), 0o644)
+			err = durable.WriteFile(file, []byte(UdevRule), 0o644) // open to others, like its directory
 		}
 		if err != nil && u.isRunning() {
 			return fmt.Errorf("%w: write a rule for it: %w", ErrUdev, err)
@@ -94,12 +96,15 @@ func (u *udev) guard() error {
 	return nil
 }
 
-// isRunning reports whether a udev listens.
+// isRunning reports whether a udev listens, or may: only an answer of the kernel that nobody does counts as that.
 func (u *udev) isRunning() bool {
 	for network, name := range map[string]string{"unixpacket": "control", "unix": "io.systemd.Udev"} {
 		c, err := net.DialTimeout(network, filepath.Join(u.run, name), time.Second)
 		if err == nil {
 			_ = c.Close() // nothing was sent
+			return true
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ECONNREFUSED) {
 			return true
 		}
 	}

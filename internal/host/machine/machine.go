@@ -145,7 +145,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Name:      "machine-removals",
 		Reconcile: c.reconcileRemoval,
 		Sources:   []reconcile.Source{reconcile.Channel(c.hidden), c.hiddenLeftovers},
-		Workers:   4, AccountWorkers: 1, Timeout: turn,
+		Workers:   8, AccountWorkers: 4, Timeout: turn,
 	}}
 }
 

@@ -26,19 +26,24 @@ var diskLimits = map[string]string{
 	"blkio.throttle.write_iops_device": "0",
 }
 
-// removeDiskLimits takes the limits of disks from a group and those below: limits that an earlier version has set, or a
+// removeLimitsBelow takes the limits of disks from a group and those below: limits that an earlier version has set, or a
 // machine in groups that one has given it. What waits for them goes on.
-func removeDiskLimits(dir string) error {
+func removeLimitsBelow(dir string) error {
 	var failed error
-	err := eachGroup(dir, func(group string) {
-		for file, none := range diskLimits {
-			failed = errors.Join(failed, removeLimits(group, file, none))
-		}
-	})
+	err := eachGroup(dir, func(group string) { failed = errors.Join(failed, removeLimits(group)) })
 	return errors.Join(err, failed)
 }
 
-func removeLimits(group, file, none string) error {
+// removeLimits takes the limits of disks from one group.
+func removeLimits(group string) error {
+	var failures []error
+	for file, none := range diskLimits {
+		failures = append(failures, removeLimitsIn(group, file, none))
+	}
+	return errors.Join(failures...)
+}
+
+func removeLimitsIn(group, file, none string) error {
 	text, err := readFile(group, file)
 	if isGone(err) {
 		return nil // the group has gone, or the kernel limits nothing there

@@ -120,21 +120,19 @@ func TestVersion2LimitsNoDisk(t *testing.T) {
 		"removed":   func(g Group) error { _ = g.Remove(); return nil }, // files cannot be removed like groups
 	} {
 		g := Host{{Mount: t.TempDir(), V2: true}}.Group("owner", "i-1")
-		below := filepath.Join(g.machineDir(g.Host[0]), "kubepods")
-		if err := os.MkdirAll(below, 0o755); err != nil {
+		dir := g.groupDir(g.Host[0])
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for _, dir := range []string{g.groupDir(g.Host[0]), below} {
-			file := filepath.Join(dir, "io.max")
-			if err := os.WriteFile(file, []byte("7:3 rbps=1 wbps=max riops=3000 wiops=max\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := reset(g); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := os.ReadFile(file); err != nil || string(got) != "7:3 rbps=max wbps=max riops=max wiops=max" {
-				t.Errorf("%s: %s is %q, %v", name, file, got, err)
-			}
+		file := filepath.Join(dir, "io.max")
+		if err := os.WriteFile(file, []byte("7:3 rbps=1 wbps=max riops=3000 wiops=max\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := reset(g); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != "7:3 rbps=max wbps=max riops=max wiops=max" {
+			t.Errorf("%s: %s is %q, %v", name, file, got, err)
 		}
 	}
 }

@@ -22,11 +22,14 @@ import (
 func (g Group) ReclaimIO() error {
 	var failures []error
 	for _, h := range g.Host {
-		if h.V2 && g.Host.V2() {
-			failures = append(failures, disableIO(g.groupDir(h)))
-		}
-		if h.V2 || h.IsIO() {
-			failures = append(failures, removeDiskLimits(g.groupDir(h)))
+		dir := g.groupDir(h)
+		switch {
+		case h.V2 && g.Host.V2(): // without the controller the groups below have no limits
+			failures = append(failures, disableIO(dir), removeLimits(dir))
+		case h.IsIO() && isDelegated(g.machineDir(h)):
+			failures = append(failures, removeLimitsBelow(dir))
+		case h.IsIO(): // the groups below are root's, who sets none: a machine may have too many to look at each time
+			failures = append(failures, removeLimits(dir), removeLimits(g.machineDir(h)))
 		}
 	}
 	return errors.Join(failures...)
@@ -34,10 +37,13 @@ func (g Group) ReclaimIO() error {
 
 // LimitsIO reports whether a machine that an earlier version has started can limit input and output.
 func (g Group) LimitsIO() bool {
-	return slices.ContainsFunc(g.Host, func(h Hierarchy) bool {
-		info, err := os.Stat(g.machineDir(h))
-		return h.IsIO() && err == nil && info.Sys().(*syscall.Stat_t).Uid != 0 // see Delegate
-	})
+	return slices.ContainsFunc(g.Host, func(h Hierarchy) bool { return h.IsIO() && isDelegated(g.machineDir(h)) })
+}
+
+// isDelegated reports whether a machine may make groups in its group: see Delegate.
+func isDelegated(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.Sys().(*syscall.Stat_t).Uid != 0
 }
 
 // reclaimAttempts bounds how often is tried what a machine can get in the way of.

@@ -56,7 +56,7 @@ func killAndRemove(dirs []string) error {
 	for {
 		var failures []error
 		for _, dir := range dirs {
-			failures = append(failures, killGroup(dir), removeDiskLimits(dir))
+			failures = append(failures, killGroup(dir), removeLimitsBelow(dir))
 		}
 		for _, dir := range dirs {
 			failures = append(failures, removeGroups(dir))
