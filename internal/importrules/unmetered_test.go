@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestOnlyNamedPlacesReadUnmetered requires a reason for each use of store.Unmetered: whoever lets one request read what
-// nobody counts lets it take the daemon's memory.
+// TestOnlyNamedPlacesReadUnmetered requires a reason for each use of store.Unmetered: whoever lets one request read
+// what nobody counts lets it take the daemon's memory.
 func TestOnlyNamedPlacesReadUnmetered(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}

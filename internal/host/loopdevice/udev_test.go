@@ -138,8 +138,8 @@ func TestTheRuleIsDocumented(t *testing.T) {
 	}
 }
 
-// TestUdevLooksAtNoDisk asks the udev of this host, which need not run. Beside the disk there is another loop device with
-// the same content.
+// TestUdevLooksAtNoDisk asks the udev of this host, which need not run. Beside the disk there is another loop device
+// with the same content.
 func TestUdevLooksAtNoDisk(t *testing.T) {
 	t.Parallel()
 	udevadm, err := findUdevadm()

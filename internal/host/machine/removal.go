@@ -95,7 +95,7 @@ func (c *Controller) reconcileRemoval(ctx context.Context, key string) (reconcil
 	id := parts[len(parts)-1]
 	err := filetree.RemoveAllContext(ctx, c.hiddenDir(key, id), func(int) error { return nil })
 	if err != nil && ctx.Err() != nil { // there is more than a turn removes
-		return reconcile.Result{After: time.Second}, nil
+		return reconcile.Result{After: time.Second}, nil //nolint:nilerr // the next turn goes on
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the disk of %s: %w", id, err)

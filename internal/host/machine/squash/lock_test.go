@@ -143,8 +143,8 @@ func TestLocksOfAFile(t *testing.T) {
 	}
 }
 
-// The locks of an open file (F_OFD_SETLK) end with it. Those of a process that has locked the file again do not end with
-// a file that it has closed before.
+// The locks of an open file (F_OFD_SETLK) end with it. Those of a process that has locked the file again do not end
+// with a file that it has closed before.
 func TestLocksEndWithTheOpenFile(t *testing.T) {
 	t.Parallel()
 	s := newServed(t, false)
