@@ -26,8 +26,8 @@ var diskLimits = map[string]string{
 	"blkio.throttle.write_iops_device": "0",
 }
 
-// removeLimitsBelow takes the limits of disks from a group and those below: limits that an earlier version has set, or a
-// machine in groups that one has given it. What waits for them goes on.
+// removeLimitsBelow takes the limits of disks from a group and those below: limits that an earlier version has set, or
+// a machine in groups that one has given it. What waits for them goes on.
 func removeLimitsBelow(dir string) error {
 	var failed error
 	err := eachGroup(dir, func(group string) { failed = errors.Join(failed, removeLimits(group)) })
