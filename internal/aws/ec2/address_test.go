@@ -17,7 +17,8 @@ import (
 func TestPublicAddressesOfAnAccount(t *testing.T) {
 	t.Parallel()
 	w := ec2test.New(t)
-	w.Service.NetworkInterfaces.PublicRange = netip.MustParsePrefix("198.18.0.0/23") // 256, without those of machines' hosts
+	// 256, without those of the hosts of machines
+	w.Service.NetworkInterfaces.PublicRange = netip.MustParsePrefix("198.18.0.0/23")
 	addresses := record.PublicIPs(w.Store)
 	for account, many := range map[string]int{ec2test.Account: 127, "444455556666": 100} {
 		var ops []store.Op
