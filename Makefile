@@ -102,7 +102,7 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 	@# The longest first, so that nothing waits for them alone in the end; nodes, which boots most machines, not at the
 	@# very beginning. Linked without what debuggers read, in two thirds of the time, and not vetted again: "make check"
 	@# does that.
-	CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 40m \
+	CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m \
 		./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./...
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
