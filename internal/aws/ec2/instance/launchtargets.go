@@ -127,7 +127,8 @@ func (a *launchAuthorization) network() {
 		index := aws.ToInt32(spec.DeviceIndex)
 		if spec.NetworkInterfaceId != nil {
 			a.existing(types.ResourceTypeNetworkInterface, *spec.NetworkInterfaceId,
-				from.isTemplates("NetworkInterfaces", indexKey(index), "NetworkInterfaceId"))
+				from.isTemplates("NetworkInterfaces", indexKey(index), "NetworkInterfaceId") &&
+					!from.overridesInterface(index))
 			continue
 		}
 		subnet, err := launchSubnet(plan, a.l, spec)
