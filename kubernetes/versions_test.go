@@ -101,7 +101,8 @@ func TestModulesAreTheEmbeddedSources(t *testing.T) {
 	}
 }
 
-// All of upstream's staging modules come from the same release as k8s.io/kubernetes.
+// All of upstream's staging modules come from the same release as k8s.io/kubernetes. kube-openapi is none of them: it has
+// no releases, and the commit that upstream's release takes.
 func TestModulesPinOneRelease(t *testing.T) {
 	t.Parallel()
 	replaced := regexp.MustCompile(`(?m)^\s*(k8s\.io/\S+) => (\S+) (\S+)$`)
@@ -112,6 +113,9 @@ func TestModulesPinOneRelease(t *testing.T) {
 			t.Errorf("%s: only %d staging modules are pinned", v.Minor, len(matches))
 		}
 		for _, match := range matches {
+			if match[1] == "k8s.io/kube-openapi" {
+				continue
+			}
 			if match[1] != match[2] || match[3] != want {
 				t.Errorf("%s: %s is replaced by %s %s, want %s", v.Minor, match[1], match[2], match[3], want)
 			}
