@@ -14,8 +14,11 @@ import (
 // Limit is the time that tests wait for anything.
 const Limit = 10 * time.Minute
 
-// interval is the time from one look to the next. Looks are cheap: mostly at memory, or at an API on this host.
+// interval is the time from the first look to the second. Looks are cheap: mostly at memory, or at an API on this host.
 const interval = 10 * time.Millisecond
+
+// maxInterval is the longest time from one look to the next.
+const maxInterval = time.Second
 
 // Nil calls look until it returns no error, and fails the test with the last one after [Limit], or at once with one
 // made by [Never]. The message begins with what.
@@ -37,12 +40,11 @@ func True(t testing.TB, what string, look func() bool) {
 	})
 }
 
-// Try is like [Nil], at the given interval, and returns the error. It is for goroutines other than the test's
-// own, and for tests that log more when they fail.
+// Try is like [Nil], and returns the error. It is for goroutines other than the test's own, and for tests that log more
+// when they fail. The second look comes after the given interval. What has taken long is looked at less often, every
+// sixteenth of that time, up to once a second: looks at an API take the time that others need on a busy machine.
 func Try(interval time.Duration, look func() error) error {
-	deadline := time.Now().Add(Limit)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	start := time.Now()
 	for {
 		err := look()
 		if err == nil {
@@ -52,10 +54,11 @@ func Try(interval time.Duration, look func() error) error {
 		if errors.As(err, &last) {
 			return last.error
 		}
-		if time.Now().After(deadline) {
+		passed := time.Since(start)
+		if passed > Limit {
 			return fmt.Errorf("not after %s: %w", Limit, err)
 		}
-		<-tick.C
+		time.Sleep(max(interval, min(passed/16, maxInterval)))
 	}
 }
 
