@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -242,8 +243,14 @@ func (c *cluster) delete() {
 			c.AWS(nil, "eks", "delete-nodegroup", "--cluster-name", c.Cluster, "--nodegroup-name", name)
 		}
 	}
-	for _, name := range groups {
-		c.Run("", "aws", "eks", "wait", "nodegroup-deleted", "--cluster-name", c.Cluster, "--nodegroup-name", name)
+	for _, name := range groups { // "aws eks wait" looks every 30 seconds
+		c.eventually("node group "+name+" is deleted", func() error {
+			g, err := c.group(name)
+			if notFound := (*ekstypes.ResourceNotFoundException)(nil); errors.As(err, &notFound) {
+				return nil
+			}
+			return errors.Join(err, fmt.Errorf("it is there: %s", harness.Text(g)))
+		})
 	}
 	if left := strings.Fields(c.Run("", "aws", "autoscaling", "describe-auto-scaling-groups", "--query",
 		"AutoScalingGroups[].AutoScalingGroupName", "--output", "text")); !slices.Equal(left,

@@ -104,8 +104,6 @@ func TestGroupsKeepNodes(t *testing.T) {
 		}
 		return nil
 	})
-	s.AWS(nil, "ec2", "wait", "instance-terminated", "--instance-ids", lost.InstanceId, kept.InstanceId,
-		fresh.InstanceId)
 	s.eventually("all addresses are free again", func() error {
 		if now := s.freeAddresses(); now != free {
 			enis := s.Run("", "aws", "ec2", "describe-network-interfaces", "--query",
