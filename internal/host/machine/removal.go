@@ -32,6 +32,9 @@ func (c *Controller) hiddenDir(key, id string) string {
 	return filepath.Join(c.o.Dir, hiddenPrefix+store.Parts(key)[0]+"-"+id)
 }
 
+// removalKey returns the key of a removal. An earlier daemon's directory has no region in its name.
+func removalKey(account, id string) string { return record.EC2Key(account, "", id) }
+
 // removeMachine stops a machine and has its directory removed. It reports whether nothing is left; when something is,
 // the key is reconciled again as soon as it has been removed.
 func (c *Controller) removeMachine(ctx context.Context, key, id string) (removed bool, err error) {
@@ -62,7 +65,7 @@ func (c *Controller) removeMachine(ctx context.Context, key, id string) (removed
 		return true, nil
 	}
 	select {
-	case c.hidden <- key:
+	case c.hidden <- removalKey(store.Parts(key)[0], id):
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
@@ -83,7 +86,7 @@ func (c *Controller) hiddenLeftovers(ctx context.Context, changed func(string)) 
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), hiddenPrefix)
 		if account, id, both := strings.Cut(name, "-"); ok && both {
-			changed(record.EC2Key(account, "", id))
+			changed(removalKey(account, id))
 		}
 	}
 	<-ctx.Done()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/process"
-	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
@@ -25,7 +24,8 @@ func (noProcesses) List(string) []process.Status       { return nil }
 // what is to be removed.
 func newRemovals(t *testing.T) (c *Controller, file string, hidden chan string) {
 	t.Helper()
-	c = New(Options{Store: storetest.New(t), Owner: machinetest.Owner(t), Dir: t.TempDir(), Processes: noProcesses{}})
+	c = New(Options{Store: storetest.New(t), Owner: machinetest.Owner(t), Dir: t.TempDir(), Network: &plugs{},
+		Processes: noProcesses{}})
 	file = "root/many/files"
 	if err := os.MkdirAll(filepath.Join(c.machineDir(one), file), 0o700); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,8 @@ func TestFilesOfAMachineHoldNoWorker(t *testing.T) {
 	if _, err := os.Lstat(c.machineDir(one)); !os.IsNotExist(err) {
 		t.Errorf("the directory of the machine is still there: %v", err)
 	}
-	if got := <-hidden; got != key(one) {
+	// The key is that which a later daemon finds, lest two passes remove one directory.
+	if got := <-hidden; got != removalKey(account, one) {
 		t.Errorf("%s is to be removed", got)
 	}
 	left := filepath.Join(c.hiddenDir(key(one), one), file)
@@ -59,7 +60,7 @@ func TestFilesOfAMachineHoldNoWorker(t *testing.T) {
 	}
 	turnOver, end := context.WithCancel(t.Context())
 	end()
-	if again, err := c.reconcileRemoval(turnOver, key(one)); err != nil || again.After == 0 || again.Gone {
+	if again, err := c.reconcileRemoval(turnOver, removalKey(account, one)); err != nil || again.After == 0 || again.Gone {
 		t.Errorf("after a turn: %+v, %v", again, err)
 	}
 	c.mustRemove(t, false)
@@ -67,13 +68,25 @@ func TestFilesOfAMachineHoldNoWorker(t *testing.T) {
 
 	c.keys.Store(one, key(one))
 	c.removed = make(chan string, 1)
-	if again, err := c.reconcileRemoval(t.Context(), key(one)); err != nil || !again.Gone {
+	if again, err := c.reconcileRemoval(t.Context(), removalKey(account, one)); err != nil || !again.Gone {
 		t.Errorf("after the last turn: %+v, %v", again, err)
 	}
 	if got := <-c.removed; got != key(one) {
 		t.Errorf("%s is told of", got)
 	}
 	c.mustRemove(t, true)
+}
+
+// Half of the workers are always there for other accounts, and no directory holds one for long.
+func TestNoAccountHoldsTheWorkersOfMachines(t *testing.T) {
+	t.Parallel()
+	c, _, _ := newRemovals(t)
+	for _, o := range c.Controllers() {
+		if o.AccountWorkers < 1 || 2*o.AccountWorkers > o.Workers || o.Timeout <= 0 {
+			t.Errorf("%s has %d workers, %d for each account, and %s for a pass", o.Name, o.Workers, o.AccountWorkers,
+				o.Timeout)
+		}
+	}
 }
 
 // A daemon was killed while it removed what a machine had left.
@@ -86,7 +99,7 @@ func TestRemovalsOfAnEarlierDaemonGoOn(t *testing.T) {
 	defer cancel()
 	found := ""
 	c.hiddenLeftovers(ctx, func(key string) { found = key; cancel() })
-	if found != record.EC2Key(account, "", one) {
+	if found != removalKey(account, one) {
 		t.Fatalf("%q is to be removed", found)
 	}
 	if again, err := c.reconcileRemoval(t.Context(), found); err != nil || !again.Gone {
