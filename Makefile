@@ -20,9 +20,8 @@ TESTED      := 1.35 1.36
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # How the tests, and the daemon that they run, are built.
 TESTBUILD   := -tags crashpoints
-# How many packages "make test" tests at the same time. Each has tests that run in parallel, and nodes and API servers
-# that take time while others wait: with more packages than cores, all wait for each other.
-PACKAGES    := $(shell getconf _NPROCESSORS_ONLN)
+# How many packages "make test" tests at the same time in each of its two lanes, which together have the cores.
+PACKAGES    := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) + 1) / 2 )))
 # How long each fuzz target runs, and which do: all, unless FUZZ says otherwise.
 FUZZTIME ?= 10m
 FUZZ     ?= .
@@ -99,12 +98,17 @@ test-unit: ## run the tests that need Go alone: no root, no network, no setup; a
 
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
-	@# The longest first, so that nothing waits for them alone in the end; nodes, which boots most machines, not at the
-	@# very beginning. Linked without what debuggers read, in two thirds of the time, and not vetted again: "make check"
-	@# does that.
-	CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m \
-		./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./...
+	@$(MAKE) -k -j 2 test-clusters test-packages
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
+
+# Clusters with nodes have a lane of their own: nodes of several packages at once would wait for each other. The longest
+# first. Linked without what debuggers read, in two thirds of the time, and not vetted again: "make check" does that.
+TEST := CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m
+.PHONY: test-clusters test-packages
+test-clusters:
+	$(TEST) ./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./test/...
+test-packages:
+	$(TEST) $$(go list ./... | grep -v /coracle/test/)
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
