@@ -13,6 +13,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // The test program is coracle-node: it launches the machines, and is their init and all that they call.
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 
 // TestMemoryOfInit measures the memory of init. It does not run in parallel: it changes the program that machines run.
 func TestMemoryOfInit(t *testing.T) {
+	testenv.NeedsAll(t, "it builds and boots a program of its own")
 	builtNode = filepath.Join(t.TempDir(), "coracle-node")
 	defer func() { builtNode = "" }()
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", builtNode, ".")

@@ -21,6 +21,17 @@ func NeedsRoot(t testing.TB) {
 	}
 }
 
+// All reports whether all is to be tested, however long it takes, as by "make test-all".
+func All() bool { return os.Getenv("CORACLE_TEST") == "all" }
+
+// NeedsAll skips t, for the reason given, unless [All] is to be tested.
+func NeedsAll(t testing.TB, reason string) {
+	t.Helper()
+	if !All() {
+		t.Skip(reason + ": CORACLE_TEST=all runs it")
+	}
+}
+
 // NeedsSetup skips t in short mode: it needs programs that "make setup" installs, or that "make test" builds.
 func NeedsSetup(t testing.TB) {
 	t.Helper()

@@ -29,6 +29,8 @@ import (
 const (
 	version = "1.35"
 	poll    = 50 * time.Millisecond
+
+	minutesToBuild = "its programs take minutes to build"
 )
 
 // cluster is the fixture as one test sees it.
@@ -72,14 +74,6 @@ func TestAddons(t *testing.T) {
 	c.run("metrics-server", (*cluster).metrics)
 	c.run("cert-manager", (*cluster).certificates)
 	c.run("gatekeeper", (*cluster).gatekeeper)
-}
-
-// slow leaves a part of the test out whose programs take minutes to build, unless they are asked for.
-func slow(t *testing.T) {
-	t.Helper()
-	if os.Getenv("CORACLE_TEST") != "all" {
-		t.Skip("its programs take minutes to build: CORACLE_TEST=all runs it")
-	}
 }
 
 // run runs a part of the test that has the cluster for itself.

@@ -6,6 +6,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -39,7 +40,7 @@ spec:
 
 // gatekeeper installs an add-on that refuses another one.
 func (c *cluster) gatekeeper() {
-	slow(c.t)
+	testenv.NeedsAll(c.t, minutesToBuild)
 	c.install("gatekeeper", "v3.23.1")
 	c.install("greeter", "v1.0.0")
 	c.must("coracle", "images", "load", "--data-dir", c.Dir,

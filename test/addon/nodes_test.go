@@ -7,6 +7,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -62,7 +63,7 @@ func (c *cluster) metrics() {
 
 // certificates installs cert-manager, which signs a certificate.
 func (c *cluster) certificates() {
-	slow(c.t)
+	testenv.NeedsAll(c.t, minutesToBuild)
 	c.addon("create-addon", "cert-manager")
 	c.await("cert-manager", ekstypes.AddonStatusActive)
 	manifest := c.file("certificate.yaml", `apiVersion: cert-manager.io/v1

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
@@ -103,7 +104,7 @@ func built(t *testing.T, version kubernetes.Version) string {
 	}
 	path, err := upstream.BundlesIn(dir).Find(version.Minor)
 	if errors.Is(err, upstream.ErrNotBuilt) {
-		if version.Minor < kubernetes.Default && os.Getenv("CORACLE_TEST") != "all" {
+		if version.Minor < kubernetes.Default && !testenv.All() {
 			t.Skipf("%v: \"make test-all\" tests versions older than the default", err)
 		}
 		t.Fatalf("%v: run \"make bundles\"", err)

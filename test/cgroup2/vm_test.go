@@ -29,10 +29,8 @@ var wanted = map[string]string{
 }
 
 func TestNodesOnControlGroupsOfVersion2(t *testing.T) {
-	if os.Getenv("CORACLE_TEST") != "all" {
-		t.Skip("a virtual machine is slow: CORACLE_TEST=all runs it")
-	}
 	testenv.NeedsRoot(t)
+	testenv.NeedsAll(t, "a virtual machine is slow")
 	for _, name := range []string{"qemu-system-x86_64", "debootstrap", "kubectl"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("%v: apt-get install -y qemu-system-x86 debootstrap, and make setup", err)

@@ -12,7 +12,6 @@ package eksctl
 
 import (
 	"flag"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -134,7 +133,7 @@ func TestEksctl(t *testing.T) {
 	if err != nil && *record {
 		t.Fatal(err)
 	}
-	live := *record || err == nil && os.Getenv("CORACLE_TEST") == "all"
+	live := *record || err == nil && testenv.All()
 	l := &life{Daemon: harness.Start(t), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	if *record {
 		l.recorder = newRecorder(t, l.Endpoint)

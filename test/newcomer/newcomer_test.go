@@ -63,18 +63,11 @@ func runOn(t *testing.T, suite, packages, script string, mounts, environment []s
 	return string(out)
 }
 
-func needsAll(t *testing.T) {
-	t.Helper()
-	testenv.NeedsRoot(t)
-	if os.Getenv("CORACLE_TEST") != "all" {
-		t.Skip("it installs Debian: CORACLE_TEST=all runs it")
-	}
-}
-
 // TestReadme does on new machines what the README says. Go, its caches and the repository are this machine's;
 // everything else is downloaded.
 func TestReadme(t *testing.T) {
-	needsAll(t)
+	testenv.NeedsRoot(t)
+	testenv.NeedsAll(t, "it installs Debian")
 	for _, suite := range []string{"bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
 			out := runOn(t, suite, "ca-certificates,git,make", readme, []string{"clone", testenv.Root(),
@@ -92,7 +85,8 @@ func TestReadme(t *testing.T) {
 // TestArchive uses the archive of "make dist" on a machine without Go, without network, and without anything else that
 // Debian's smallest system lacks.
 func TestArchive(t *testing.T) {
-	needsAll(t)
+	testenv.NeedsRoot(t)
+	testenv.NeedsAll(t, "it installs Debian")
 	dist := t.TempDir()
 	cmd := exec.Command("go", "run", "./hack/dist", "--arch", runtime.GOARCH, "--version", "v0.0.0", "-o", dist,
 		kubernetes.Default)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
@@ -93,9 +94,13 @@ func TestManagedNodeGroups(t *testing.T) {
 	step("forced update", (*cluster).forceStubborn)
 	step("launch that fails", (*cluster).noAddresses)
 	step("scaling in", (*cluster).scaleIn)
-	step("groups with warm pools are created", (*cluster).createWarm)
+	if testenv.All() {
+		step("groups with warm pools are created", (*cluster).createWarm)
+	}
 	step("scaling from zero", (*cluster).fromZero)
-	step("out of the warm pool", (*cluster).warm)
+	if testenv.All() {
+		step("out of the warm pool", (*cluster).warm)
+	}
 	step("spot interruption", (*cluster).interruption)
 	step("nobody was refused", (*cluster).answered)
 	step("delete", (*cluster).delete)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
@@ -22,6 +23,7 @@ import (
 // https://github.com/aws/amazon-vpc-cni-k8s#cni-configuration-variables
 func TestPluginOptions(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsAll(t, "test/addon has the plugin with its defaults")
 	s := newCluster(t, "plugin", "1.35")
 	s.Run(s.Config, "kubectl", "patch", "daemonset", "aws-node", "-n", "kube-system", "-p",
 		`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)

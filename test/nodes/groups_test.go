@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
@@ -17,6 +18,7 @@ import (
 // them: they join, the lost are replaced, those that are too many leave, and with the group everything goes.
 func TestGroupsKeepNodes(t *testing.T) {
 	t.Parallel()
+	testenv.NeedsAll(t, "test/nodegroup has groups of both kinds")
 	s := newCluster(t, "grouped", "1.35")
 	free := s.freeAddresses()
 	s.launchTemplate("nodes", s.AL2023("1.35"), s.NodeConfig("--node-labels=group=nodes"))

@@ -143,9 +143,7 @@ type pods struct {
 func TestVolumesOfPods(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	if os.Getenv("CORACLE_TEST") != "all" {
-		t.Skip("the side-cars of the driver take minutes to build: CORACLE_TEST=all runs it")
-	}
+	testenv.NeedsAll(t, "the side-cars of the driver take minutes to build")
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
 		t.Skip("this host has no loop devices")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // The test binary plays the daemons that are killed.
@@ -216,7 +217,7 @@ func (m *mortal) complete(t *testing.T, c record.Cluster, minor string) {
 }
 
 // oneAtATime tells the tests to let daemons die at one point each, as "make test-all" does.
-var oneAtATime = os.Getenv("CORACLE_TEST") == "all"
+var oneAtATime = testenv.All()
 
 func TestADaemonKilledWhileItCreates(t *testing.T) {
 	crash.Require(t)
