@@ -14,6 +14,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/controller/nodegroup"
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // TestTheControllerMayDieAnywhereInAnUpdate kills the controller at every instruction at which it has just done
@@ -22,7 +23,7 @@ import (
 func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
-	w := newFixture(t, nodegroup.Options{DrainTimeout: time.Minute})
+	w := newFixture(t, nodegroup.Options{DrainTimeout: eventually.Limit})
 	mortal, visited := w.mortal(), map[string]bool{}
 	dies := func(drain time.Duration, points ...string) {
 		t.Helper()
@@ -37,7 +38,7 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	least := w.least("web")
 	w.halt()
 	id := w.update("ng", "1.36", false)
-	dies(time.Minute, "update-begun", "update-phase-begun", "scaled-up", "cordons-recorded", "suspension-recorded",
+	dies(eventually.Limit, "update-begun", "update-phase-begun", "scaled-up", "cordons-recorded", "suspension-recorded",
 		"leaving-recorded", "node-drained", "termination-recorded", "leaving-recorded",
 		"node-drained", "termination-recorded", "update-phase-begun", "scaled-down", "update-ended")
 	w.start()
@@ -77,13 +78,13 @@ func TestTheControllerMayDieAnywhereInAnUpdate(t *testing.T) {
 	// Scaling in, and a repair.
 	w.halt()
 	w.desire("ng", 2)
-	dies(time.Minute, "departure-drained")
+	dies(eventually.Limit, "departure-drained")
 	w.start()
 	w.serve("ng", 2)
 	ill := w.members("ng")[0]
 	w.halt()
 	w.condition(ill, "AcceleratedHardwareReady", corev1.ConditionFalse, "NvidiaXID13Error", time.Hour)
-	dies(time.Minute, "reboot-recorded")
+	dies(eventually.Limit, "reboot-recorded")
 	w.condition(ill, "AcceleratedHardwareReady", corev1.ConditionTrue, "AcceleratedHardwareIsReady", 0)
 	w.start()
 	w.until("it takes pods again", func() error {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/controller/nodegroup"
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -80,7 +81,7 @@ func (w *fixture) mortal() (die func(drain time.Duration, points ...string)) {
 	return func(drain time.Duration, points ...string) {
 		w.t.Helper()
 		for _, point := range points {
-			ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(w.t.Context(), eventually.Limit)
 			mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortalGroups$")
 			mortal.Env = append(os.Environ(), crash.Environment+"=nodegroup/"+point, "MORTAL_ETCD="+
 				w.etcd.Endpoints()[0], "MORTAL_PREFIX="+w.prefix, "MORTAL_URL="+server.URL,
