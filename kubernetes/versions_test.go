@@ -101,8 +101,8 @@ func TestModulesAreTheEmbeddedSources(t *testing.T) {
 	}
 }
 
-// All of upstream's staging modules come from the same release as k8s.io/kubernetes. kube-openapi is none of them: it has
-// no releases, and the commit that upstream's release takes.
+// All of upstream's staging modules come from the same release as k8s.io/kubernetes. kube-openapi is none of them: it
+// has no releases, and the commit that upstream's release takes.
 func TestModulesPinOneRelease(t *testing.T) {
 	t.Parallel()
 	replaced := regexp.MustCompile(`(?m)^\s*(k8s\.io/\S+) => (\S+) (\S+)$`)
