@@ -19,12 +19,28 @@ const (
 // answer accounts for the memory that one answer holds, of that of all answers, until its client has read it.
 type answer struct {
 	shares *shares[string]
+	// part is set for a request that another one makes in this process: its account has the turn already, and is charged
+	// for what both read.
+	part bool
 
 	mu      sync.Mutex
 	account string
 	held    int64
 	read    int64 // of the store
 	turn    turn  // of the request
+}
+
+// newAnswer returns what accounts for the answer to a request. Requests of the daemon's own have memory apart from those
+// of users, so that controllers do not wait for users; but each account has its share of that, too: users choose how many
+// stacks there are, and what these read.
+func (m *Mux) newAnswer(ctx context.Context) *answer {
+	if !IsInProcess(ctx) {
+		return &answer{shares: m.answers}
+	}
+	if outer := callFrom(ctx).answer; outer != nil {
+		return &answer{shares: outer.shares, part: true}
+	}
+	return &answer{shares: m.ownAnswers}
 }
 
 // HoldAnswer takes memory for the answer to the request of ctx from what the answers to the caller's account, and to

@@ -46,6 +46,9 @@ type Mux struct {
 	bodies     *shares[netip.Addr]
 	answers    *shares[string] // bytes by account
 	turns      turns
+	// Of requests in this process, so that controllers do not wait for users, but for others of their account.
+	ownAnswers *shares[string]
+	ownTurns   turns
 
 	mu         sync.RWMutex
 	operations map[*Service]map[string]*operation
@@ -85,13 +88,16 @@ func NewMux(options Options) *Mux {
 	least := options.MaxBody + bodyChunk // a source can send the largest body, and so can the host beside it
 	streams, endStreams := context.WithCancel(context.Background())
 	answers := newShares[string](options.MaxAnswers, options.MaxAnswers/3)
-	answers.even = true
+	ownAnswers := newShares[string](options.MaxAnswers/2, options.MaxAnswers/6)
+	answers.even, ownAnswers.even = true, true
 	return &Mux{
 		options:    options,
 		streams:    streams,
 		endStreams: endStreams,
 		answers:    answers,
-		turns:      turns{byHolder: map[string]*holderTurns{}},
+		turns:      turns{each: maxRunning, wait: runWait, byHolder: map[string]*holderTurns{}},
+		ownAnswers: ownAnswers,
+		ownTurns:   turns{each: maxOwnRunning, wait: ownRunWait, byHolder: map[string]*holderTurns{}},
 		bodies:     newShares[netip.Addr](max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
@@ -167,7 +173,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		return b[:0]
 	}
 
-	c := &call{time: m.options.Now(), answer: &answer{shares: m.answers}}
+	c := &call{time: m.options.Now(), answer: m.newAnswer(hr.Context())}
 	defer c.answer.release()
 	var service *Service
 	status, err := http.StatusOK, m.readBody(buffer, r)
@@ -255,8 +261,12 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err != nil {
 		return service, nil, err
 	}
-	if !IsInProcess(r.Context()) { // controllers do not wait for users
-		if c.answer.turn, err = m.turns.begin(r.Context(), c.caller.Account, sourceOf(r.RemoteAddr)); err != nil {
+	if !c.answer.part {
+		turns := &m.turns
+		if IsInProcess(r.Context()) {
+			turns = &m.ownTurns
+		}
+		if c.answer.turn, err = turns.begin(r.Context(), c.caller.Account, sourceOf(r.RemoteAddr)); err != nil {
 			return service, nil, err
 		}
 	}
@@ -274,12 +284,12 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	}
 	if !IsInProcess(ctx) { // controllers must get on in an account that is full
 		ctx = store.Limited(ctx)
-		if op.served.events == nil { // a stream lists all the time, and keeps nothing
-			request := ctx
-			ctx = store.Metered(ctx, func(bytes int64) error {
-				return c.answer.chargeRead(request, c.caller.Account, bytes)
-			})
-		}
+	}
+	if !c.answer.part && op.served.events == nil { // a stream lists all the time, and keeps nothing
+		request := ctx
+		ctx = store.Metered(ctx, func(bytes int64) error {
+			return c.answer.chargeRead(request, c.caller.Account, bytes)
+		})
 	}
 	// The method runs while the records that the decision was made on are unchanged (see store.Decide): nobody replaces a
 	// resource between the two.
@@ -302,7 +312,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		return service, nil, err
 	}
 	b.out, *status = service.protocol().encodeResponse(b.out[:0], op, r, out.Elem(), header)
-	if len(b.out) > freeAnswer && !r.spilled && op.reads && !IsInProcess(ctx) {
+	if len(b.out) > freeAnswer && !r.spilled && op.reads && !c.answer.part {
 		err = c.answer.hold(ctx, c.caller.Account, int64(len(b.out)))
 	}
 	return service, nil, err

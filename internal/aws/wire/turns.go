@@ -23,11 +23,18 @@ const (
 	maxUnsignedRunning = 8
 	// runWait limits the time that a request waits for others of its account to end.
 	runWait = 30 * time.Second
+	// maxOwnRunning limits the requests that the daemon makes for one account at a time, and ownRunWait how long one of
+	// them waits: about as long as a controller waits for its answer.
+	maxOwnRunning = 16
+	ownRunWait    = 2 * time.Minute
 )
 
 // turns bounds how many requests of each account are carried out at a time, and of each source that has not signed
 // them, so that none of them takes the processor or the memory from all others.
 type turns struct {
+	each int           // requests of an account
+	wait time.Duration // for others of the account
+
 	mu       sync.Mutex
 	byHolder map[string]*holderTurns // by account, or by the address of a source
 }
@@ -49,7 +56,7 @@ type turn struct {
 // begin waits until few enough requests of an account are carried out, or of a source when they are of no account. The
 // turn is to be ended when the client has read the answer.
 func (t *turns) begin(ctx context.Context, account string, source netip.Addr) (turn, error) {
-	holder, running, whose := account, maxRunning, "of account "+account
+	holder, running, whose := account, t.each, "of account "+account
 	if account == "" {
 		holder, running, whose = source.String(), maxUnsignedRunning, "that are not signed"
 	}
@@ -67,7 +74,7 @@ func (t *turns) begin(ctx context.Context, account string, source netip.Addr) (t
 	}
 	a.requests++
 	t.mu.Unlock()
-	wait, cancel := context.WithTimeout(ctx, runWait)
+	wait, cancel := context.WithTimeout(ctx, t.wait)
 	defer cancel()
 	if err := a.running.Acquire(wait, 1); err != nil {
 		t.leave(holder, a, false)

@@ -12,7 +12,7 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 	t.Parallel()
 	const account = "111122223333"
 	synctest.Test(t, func(t *testing.T) {
-		all := &turns{byHolder: map[string]*holderTurns{}}
+		all := &turns{each: maxRunning, wait: runWait, byHolder: map[string]*holderTurns{}}
 		begin := func() *turn {
 			t.Helper()
 			one, err := all.begin(t.Context(), account, host)
@@ -60,7 +60,7 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 func TestUnsignedRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := &turns{byHolder: map[string]*holderTurns{}}
+		all := &turns{each: maxRunning, wait: runWait, byHolder: map[string]*holderTurns{}}
 		one, other := sourceOf("10.0.0.1:1"), sourceOf("10.0.0.2:1")
 		var begun []*turn
 		for range maxUnsignedRunning {
