@@ -1,10 +1,10 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -28,14 +28,29 @@ const (
 	clusterLeaseTTL = 24 * 60 * 60
 )
 
-// clusterKeys is the prefix of all clusters' keys: /clusters/ID/. The etcd user of a cluster is cluster-ID.
+// clusterKeys is the prefix of all clusters' keys: /clusters/ID/. The etcd user of a cluster is cluster-ID. It has a role
+// of that name, and the one of its account, which permits nothing.
 const (
 	clusterKeys       = "/clusters/"
 	clusterUserPrefix = "cluster-"
+	accountRolePrefix = "account-"
 )
 
+// AccountRole returns the role of the users of an account's clusters. It permits nothing: it says whose part of the
+// database they share.
+func AccountRole(account string) string { return accountRolePrefix + account }
+
+// MaxClusters is the number of clusters that have their floor of the database, and that may be created.
+const MaxClusters = 192
+
+// MayAddCluster reports whether an account that has some of all clusters may have another one: no account takes more
+// than it leaves to those that come after it.
+func MayAddCluster(ofAccount, all int) bool { return ofAccount+1 <= MaxClusters-(all+1) }
+
 // shares keeps each cluster within its share of the database. All clusters together may use three
-// quarters of the quota, and one a quarter: what remains is the daemon's.
+// quarters of the quota, and one a quarter: what remains is the daemon's. Each cluster has a floor, which no other takes;
+// what is left is divided among the accounts, and then among the clusters of each: whoever creates many clusters
+// divides the part of their own account.
 //
 // What counts is every revision that is stored: the objects, and their history until it is
 // compacted. A count of the database ([countClusters]) and what has been written since are an
@@ -66,8 +81,8 @@ type shares struct {
 type server interface {
 	// requestUser returns the user that sends a request, "" when that is not known.
 	requestUser(ctx context.Context) string
-	// clusters returns the number of clusters.
-	clusters() int64
+	// clusters returns the clusters that may write.
+	clusters() clusterSet
 	// compacted returns the revision of the last compaction that is finished.
 	compacted() int64
 	// countWeights returns what the database stores of each cluster, in weights.
@@ -169,9 +184,33 @@ func (s *shares) interceptStream(
 	return handler(service, stream)
 }
 
+// clusterSet is all clusters, by their accounts. It is not changed.
+type clusterSet struct {
+	account map[string]string // by cluster; that of a cluster whose account is not known is the cluster itself
+	number  map[string]int64  // by account
+}
+
+// newClusterSet returns the set of clusters with their accounts, which are empty where they are not known.
+func newClusterSet(accounts map[string]string) clusterSet {
+	set := clusterSet{account: make(map[string]string, len(accounts)), number: map[string]int64{}}
+	for cluster, account := range accounts {
+		account = cmp.Or(account, clusterUserPrefix+cluster)
+		set.account[cluster] = account
+		set.number[account]++
+	}
+	return set
+}
+
 // clusterShare returns how much a cluster may use.
-func (s *shares) clusterShare() int64 {
-	return min(s.quota/4, s.quota/4*3/max(s.clusters(), 1))
+func (s *shares) clusterShare(cluster string) int64 {
+	set := s.clusters()
+	var (
+		all      = s.quota / 4 * 3
+		clusters = max(int64(len(set.account)), 1)
+		floor    = all / max(clusters, MaxClusters)
+		part     = (all - clusters*floor) / max(int64(len(set.number)), 1)
+	)
+	return min(s.quota/4, floor+part/max(set.number[set.account[cluster]], 1))
 }
 
 // reserve takes weight from the share of a cluster, or fails when that is used up.
@@ -179,7 +218,7 @@ func (s *shares) reserve(ctx context.Context, cluster string, weight int64) erro
 	if weight == 0 {
 		return nil
 	}
-	share := s.clusterShare()
+	share := s.clusterShare(cluster)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[cluster]+weight > share/4*3 && s.counting == nil && !s.stopped && s.compacted() > s.counted {
@@ -421,8 +460,9 @@ func countOps(r *pb.TxnRequest) int {
 type embeddedServer struct {
 	etcd *etcdserver.EtcdServer
 
-	users        atomic.Int64
-	authRevision atomic.Uint64 // of users
+	mu           sync.Mutex
+	set          clusterSet
+	authRevision uint64 // of set
 }
 
 func (e *embeddedServer) requestUser(ctx context.Context) string {
@@ -433,17 +473,42 @@ func (e *embeddedServer) requestUser(ctx context.Context) string {
 	return info.Username
 }
 
-func (e *embeddedServer) clusters() int64 {
-	revision := e.etcd.AuthStore().Revision()
-	if e.authRevision.Load() != revision {
-		list, err := e.etcd.AuthStore().UserList(&pb.AuthUserListRequest{})
-		if err != nil {
-			return 1
-		}
-		e.users.Store(int64(len(list.Users) - 1)) // without root
-		e.authRevision.Store(revision)
+func (e *embeddedServer) clusters() clusterSet {
+	auth := e.etcd.AuthStore()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	revision := auth.Revision()
+	if e.authRevision == revision {
+		return e.set
 	}
-	return e.users.Load()
+	list, err := auth.UserList(&pb.AuthUserListRequest{})
+	if err != nil {
+		return e.set
+	}
+	accounts := map[string]string{}
+	for _, name := range list.Users {
+		cluster, ok := strings.CutPrefix(name, clusterUserPrefix)
+		if !ok {
+			continue // root
+		}
+		user, err := auth.UserGet(&pb.AuthUserGetRequest{Name: name})
+		if err != nil {
+			continue // it has just been deleted
+		}
+		accounts[cluster] = accountOf(user.Roles)
+	}
+	e.set, e.authRevision = newClusterSet(accounts), revision
+	return e.set
+}
+
+// accountOf returns the account whose role is among those of a cluster's user, empty for none.
+func accountOf(roles []string) string {
+	for _, role := range roles {
+		if account, ok := strings.CutPrefix(role, accountRolePrefix); ok {
+			return account
+		}
+	}
+	return ""
 }
 
 func (e *embeddedServer) log() *zap.Logger { return e.etcd.Logger() }

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -103,7 +104,7 @@ func TestClusterOfRecord(t *testing.T) {
 // fakeServer is an etcd whose database, compactions and clock the test sets.
 type fakeServer struct {
 	mu     sync.Mutex
-	n      int64
+	set    clusterSet
 	rev    int64
 	stored map[string]int64
 	clock  time.Time
@@ -116,9 +117,18 @@ func (f *fakeServer) requestUser(ctx context.Context) string {
 	name, _ := ctx.Value(userKey{}).(string)
 	return name
 }
-func (f *fakeServer) clusters() int64  { return f.n }
-func (f *fakeServer) log() *zap.Logger { return zap.NewNop() }
-func (f *fakeServer) now() time.Time   { return f.clock }
+func (f *fakeServer) clusters() clusterSet { return f.set }
+func (f *fakeServer) log() *zap.Logger     { return zap.NewNop() }
+func (f *fakeServer) now() time.Time       { return f.clock }
+
+// accounts returns clusters a, b, c and so on, each of an account of its own.
+func accounts(n int) clusterSet {
+	all := map[string]string{}
+	for i := range n {
+		all[string(rune('a'+i))] = ""
+	}
+	return newClusterSet(all)
+}
 
 func (f *fakeServer) compacted() int64 {
 	f.mu.Lock()
@@ -168,7 +178,7 @@ func TestShares(t *testing.T) {
 	t.Parallel()
 	const quota = 400_000
 	write := put(40_000)
-	f := &fakeServer{n: 2}
+	f := &fakeServer{set: accounts(2)}
 	s := startShares(quota, f)
 	flood := func(user string) (written int) {
 		for range 100 {
@@ -211,13 +221,71 @@ func TestShares(t *testing.T) {
 	if n := f.counts; n != 2 {
 		t.Errorf("the database was counted %d times after one compaction, want 2", n)
 	}
-	f.n = 6
+	f.set = accounts(6)
 	f.compact(map[string]int64{"a": 50_000})
 	if n := flood("cluster-c"); n != 1 {
 		t.Errorf("one of six clusters wrote %d times into a sixth of three quarters, want 1", n)
 	}
 	if n := flood("cluster-a"); n != 0 {
 		t.Errorf("a cluster at its even part wrote %d times", n)
+	}
+}
+
+// TestClustersOfOneAccountDivideItsPart shows that nobody has less of the database for how many clusters others create,
+// that those of one account share its part, and that no cluster has less than its floor.
+func TestClustersOfOneAccountDivideItsPart(t *testing.T) {
+	t.Parallel()
+	const quota = 8 << 30
+	for name, c := range map[string]struct {
+		clusters map[string]int // by account
+		of       string         // whose cluster
+		least    int64
+		most     int64
+	}{
+		"the only cluster":                      {map[string]int{"x": 1}, "x", 2 << 30, 2 << 30},
+		"beside an account with as many as may": {map[string]int{"x": 1, "evil": 96}, "x", 1 << 30, 2 << 30},
+		"of the account with as many as may":    {map[string]int{"x": 1, "evil": 96}, "evil", 32 << 20, 64 << 20},
+		"of nine accounts": {map[string]int{"x": 1, "a": 20, "b": 20, "c": 20, "d": 20, "e": 20,
+			"f": 20, "g": 20, "h": 20}, "x", 128 << 20, 256 << 20},
+		"as many as may":           {map[string]int{"x": 96, "y": 96}, "x", 32 << 20, 32 << 20},
+		"more than may, of before": {map[string]int{"x": 1, "y": 2000}, "x", 3 << 20, 2 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := map[string]string{}
+			for account, n := range c.clusters {
+				for i := range n {
+					all[fmt.Sprint(account, i)] = account
+				}
+			}
+			s := startShares(quota, &fakeServer{set: newClusterSet(all)})
+			if got := s.clusterShare(c.of + "0"); got < c.least || got > c.most {
+				t.Errorf("a cluster has %d MiB, want %d to %d", got>>20, c.least>>20, c.most>>20)
+			}
+			var sum int64
+			for cluster := range all {
+				sum += s.clusterShare(cluster)
+			}
+			if sum > quota/4*3 {
+				t.Errorf("all clusters together have %d MiB, more than three quarters", sum>>20)
+			}
+		})
+	}
+}
+
+// TestNoAccountTakesAllClusters shows how many clusters accounts can have that create as many as they may.
+func TestNoAccountTakesAllClusters(t *testing.T) {
+	t.Parallel()
+	all := 0
+	for account, want := range []int{96, 48, 24, 12, 6, 3} {
+		n := 0
+		for MayAddCluster(n, all) {
+			n++
+			all++
+		}
+		if n != want {
+			t.Errorf("account %d may have %d clusters, want %d", account, n, want)
+		}
 	}
 }
 
@@ -235,7 +303,7 @@ func TestFailedWritesDoNotCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startShares(1_000_000, &fakeServer{n: 1})
+			s := startShares(1_000_000, &fakeServer{set: accounts(1)})
 			if err := send(s, "cluster-a", put(1000), nil, c.err); !errors.Is(err, c.err) {
 				t.Errorf("the error is %v, want %v", err, c.err)
 			}
@@ -254,7 +322,7 @@ func usedBytes(s *shares, cluster string) int64 {
 
 func TestWritesDuringACountAreKept(t *testing.T) {
 	t.Parallel()
-	f := &fakeServer{n: 1}
+	f := &fakeServer{set: accounts(1)}
 	s := startShares(1_000_000, f)
 	_, err := s.interceptUnary(as("cluster-a"), put(1000), nil, func(context.Context, any) (any, error) {
 		s.mu.Lock()
@@ -292,7 +360,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startShares(1_000_000, &fakeServer{n: 1})
+			s := startShares(1_000_000, &fakeServer{set: accounts(1)})
 			if err := send(s, "cluster-a", c.request, nil, nil); !errors.Is(err, c.want) {
 				t.Errorf("a cluster's answer is %v, want %v", err, c.want)
 			}
@@ -305,7 +373,7 @@ func TestBoundsOfRequests(t *testing.T) {
 
 func TestLeasesOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
-	f := &fakeServer{n: 1, clock: time.Unix(1_000_000, 0)}
+	f := &fakeServer{set: accounts(1), clock: time.Unix(1_000_000, 0)}
 	s := startShares(1_000_000, f)
 	next := int64(0)
 	grant := func(user string) error {
@@ -350,7 +418,7 @@ func TestLeasesThatAreBeingGrantedCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startShares(1_000_000, &fakeServer{n: 1})
+			s := startShares(1_000_000, &fakeServer{set: accounts(1)})
 			request := &pb.LeaseGrantRequest{TTL: 60}
 			grant := func() error { return send(s, "cluster-a", request, &pb.LeaseGrantResponse{TTL: 60}, nil) }
 			for range clusterLeases - 1 {
@@ -377,7 +445,7 @@ func TestLeasesThatAreBeingGrantedCount(t *testing.T) {
 // A panic reaches whoever recovers it: the lock is not released twice.
 func TestAPanicOfEtcdIsNotHiddenByTheLeases(t *testing.T) {
 	t.Parallel()
-	s := startShares(1_000_000, &fakeServer{n: 1})
+	s := startShares(1_000_000, &fakeServer{set: accounts(1)})
 	func() {
 		defer func() {
 			if got := recover(); got != "broken" {
@@ -398,7 +466,7 @@ func TestAPanicOfEtcdIsNotHiddenByTheLeases(t *testing.T) {
 
 func TestClustersDoNotExtendLeases(t *testing.T) {
 	t.Parallel()
-	s := startShares(1_000_000, &fakeServer{n: 1})
+	s := startShares(1_000_000, &fakeServer{set: accounts(1)})
 	for name, c := range map[string]struct {
 		user, method string
 		want         error

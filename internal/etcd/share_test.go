@@ -33,8 +33,24 @@ func withQuota(t *testing.T, bytes int) string {
 	return dir
 }
 
-// admit adds the user of a cluster, as the control-plane controller does, and returns its client.
+// admit adds the user of a cluster of an account of its own, and returns its client.
 func admit(t *testing.T, c *etcd.Connection, cluster string) *clientv3.Client {
+	t.Helper()
+	return admitOf(t, c, "of-"+cluster, cluster)
+}
+
+// admitOf adds the user of a cluster of an account, as the control-plane controller does, and returns its client.
+func admitOf(t *testing.T, c *etcd.Connection, account, cluster string) *clientv3.Client {
+	t.Helper()
+	addUser(t, c, account, cluster)
+	pair, err := c.IssueClient("cluster-" + cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return as(t, c, pair)
+}
+
+func addUser(t *testing.T, c *etcd.Connection, account, cluster string) {
 	t.Helper()
 	ctx, name, prefix := t.Context(), "cluster-"+cluster, "/clusters/"+cluster+"/"
 	if _, err := c.Client.RoleAdd(ctx, name); err != nil {
@@ -48,14 +64,15 @@ func admit(t *testing.T, c *etcd.Connection, cluster string) *clientv3.Client {
 	if _, err := c.Client.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.UserGrantRole(ctx, name, name); err != nil {
+	role := etcd.AccountRole(account)
+	if _, err := c.Client.RoleAdd(ctx, role); err != nil && !errors.Is(err, rpctypes.ErrRoleAlreadyExist) {
 		t.Fatal(err)
 	}
-	pair, err := c.IssueClient(name)
-	if err != nil {
-		t.Fatal(err)
+	for _, each := range []string{role, name} {
+		if _, err := c.Client.UserGrantRole(ctx, name, each); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return as(t, c, pair)
 }
 
 // flood writes until etcd refuses, as kube-apiserver writes, and returns how many bytes it took.
@@ -141,6 +158,28 @@ func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 				t.Errorf("alarms are %v, %v", alarms, err)
 			}
 		})
+	}
+}
+
+// TestManyClustersOfOneAccountTakeNothingOfOthers makes users of many clusters that write nothing: a cluster of another
+// account still writes its part, and a few MiB are left for each of them.
+func TestManyClustersOfOneAccountTakeNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	const quota = 64 << 20
+	c, _ := serve(t, withQuota(t, quota))
+	good := admit(t, c, "good")
+	for i := range 40 {
+		addUser(t, c, "evil", fmt.Sprintf("evil-%d", i))
+	}
+	evil := admitOf(t, c, "evil", "evil-40")
+	object := func(cluster string) func(i int) string {
+		return func(i int) string { return fmt.Sprintf("/clusters/%s/%d", cluster, i) }
+	}
+	if n := flood(t, evil, quota, object("evil-40")); n > quota/40 {
+		t.Errorf("one of 41 clusters of an account wrote %d KiB", n>>10)
+	}
+	if n := flood(t, good, quota/5, object("good")); n < quota/5 {
+		t.Errorf("the cluster of another account wrote only %d KiB of its quarter of %d", n>>10, quota>>10)
 	}
 }
 

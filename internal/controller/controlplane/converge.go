@@ -120,8 +120,8 @@ func (c *Controller) runComponents(
 	return p, specs, err
 }
 
-// prepare ensures what the components need: keys, certificates, the etcd user, the network interfaces, the programs,
-// the KMS plugin and the ports. It records the ports and addresses.
+// prepare ensures what the components need: keys, the network interfaces, the programs, the KMS plugin, the ports, the
+// etcd user and certificates. It records the ports and addresses.
 func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor string) (plane, error) {
 	p := plane{cluster: cluster, minor: minor}
 	group := recovery.Group(ctx)
@@ -129,7 +129,6 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 		p.keys, err = c.ensureKeys(ctx, cluster)
 		return err
 	})
-	group.Go(func(ctx context.Context) error { return c.ensureEtcdUser(ctx, cluster) })
 	group.Go(func(ctx context.Context) (err error) {
 		p.network, err = c.ensureNetwork(ctx, cluster)
 		return err
@@ -146,6 +145,10 @@ func (c *Controller) prepare(ctx context.Context, cluster record.Cluster, minor 
 		return p, err
 	}
 	if err = c.choosePorts(ctx, &p); err != nil {
+		return p, err
+	}
+	// After all that can fail: etcd divides itself among its users, and a cluster that cannot start is none.
+	if err = c.ensureEtcdUser(ctx, cluster); err != nil {
 		return p, err
 	}
 	return p, c.issueCertificates(p)

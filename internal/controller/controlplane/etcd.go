@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -25,10 +26,10 @@ func (c *Controller) ensureEtcdUser(ctx context.Context, cluster record.Cluster)
 	if !c.o.Etcd.Separates() {
 		return nil
 	}
-	name, from := etcdUser(cluster.ID), etcdPrefix(cluster.ID)+"/"
+	name, account, from := etcdUser(cluster.ID), etcd.AccountRole(cluster.Account), etcdPrefix(cluster.ID)+"/"
 	client := c.o.Etcd.Client
-	if user, err := client.UserGet(ctx, name); err == nil && len(user.Roles) == 1 {
-		return nil // the role is given last
+	if user, err := client.UserGet(ctx, name); err == nil && len(user.Roles) == 2 {
+		return nil // the roles are given last
 	}
 	if _, err := client.RoleAdd(ctx, name); err != nil && !errors.Is(err, rpctypes.ErrRoleAlreadyExist) {
 		return fmt.Errorf("add etcd role %s: %w", name, err)
@@ -42,8 +43,14 @@ func (c *Controller) ensureEtcdUser(ctx context.Context, cluster record.Cluster)
 		!errors.Is(err, rpctypes.ErrUserAlreadyExist) {
 		return fmt.Errorf("add etcd user %s: %w", name, err)
 	}
-	if _, err := client.UserGrantRole(ctx, name, name); err != nil {
-		return fmt.Errorf("grant etcd user %s its role: %w", name, err)
+	// The role of the account permits nothing, and stays for the next cluster: etcd divides itself by accounts.
+	if _, err := client.RoleAdd(ctx, account); err != nil && !errors.Is(err, rpctypes.ErrRoleAlreadyExist) {
+		return fmt.Errorf("add etcd role %s: %w", account, err)
+	}
+	for _, role := range []string{account, name} {
+		if _, err := client.UserGrantRole(ctx, name, role); err != nil {
+			return fmt.Errorf("grant etcd user %s the role %s: %w", name, role, err)
+		}
 	}
 	return nil
 }
