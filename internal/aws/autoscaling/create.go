@@ -61,11 +61,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 			alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists",
 				name)
 	}
-	all, err := s.groups.List(ctx, at.keyPrefix())
-	if err != nil {
-		return nil, err
-	}
-	if len(all) >= maxGroups {
+	if s.groups.Count(at.keyPrefix()) >= maxGroups {
 		return nil, limitExceeded("You have already reached your limit of Auto Scaling groups (%d) in this region",
 			maxGroups)
 	}

@@ -174,11 +174,7 @@ func (s *Service) CreatePolicy(ctx context.Context, in *iam.CreatePolicyInput) (
 		Versions:    []record.PolicyVersion{{ID: "v1", Document: *in.PolicyDocument, CreatedAt: now}},
 		Default:     "v1", NextVersion: 2, Tags: tags,
 	}
-	rows, err := s.policies.List(ctx, store.Prefix(p.Account))
-	if err != nil {
-		return nil, err
-	}
-	if len(rows) >= maxPolicies {
+	if s.policies.Count(store.Prefix(p.Account)) >= maxPolicies {
 		return nil, limitExceeded("Cannot exceed quota for PoliciesPerAccount: %d", maxPolicies)
 	}
 	if _, err := s.policies.Create(ctx, record.PolicyKey(p.Account, p.Name), p); err != nil {

@@ -103,7 +103,7 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 		var ops []store.Op
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			ops, err = s.createOps(ctx, at, name, in.Type, tags, &v)
+			ops, err = s.createOps(at, name, in.Type, tags, &v)
 		case err == nil:
 			ops, err = s.overwrite(ctx, row, in, &v)
 		}
@@ -233,17 +233,13 @@ func resolveTier(asked types.ParameterTier, size int) (types.ParameterTier, erro
 	return types.ParameterTierStandard, nil
 }
 
-func (s *Service) createOps(ctx context.Context, at scope, name string, kind types.ParameterType,
+func (s *Service) createOps(at scope, name string, kind types.ParameterType,
 	tags map[string]string,
 	v *record.ParameterVersion) ([]store.Op, error) {
 	if kind == "" {
 		return nil, validation("A parameter type is required when you create a parameter.")
 	}
-	all, err := s.parameters.List(ctx, store.Prefix(at.account, at.region))
-	if err != nil {
-		return nil, err
-	}
-	if len(all) >= maxCount {
+	if s.parameters.Count(store.Prefix(at.account, at.region)) >= maxCount {
 		return nil, &types.ParameterLimitExceeded{
 			Message: new(
 				"You have exceeded the number of parameters for this AWS account. Delete one or more parameters and " +

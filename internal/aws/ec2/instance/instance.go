@@ -43,25 +43,12 @@ func (s *Service) loadRelated(sc resource.Scope, instances []record.Instance) (r
 		interfaces: make(map[string][]record.NetworkInterface, len(instances)),
 		elastic:    map[string]map[string]record.Address{},
 	}
-	for _, r := range instances {
-		related.interfaces[r.ID] = nil
-	}
-	rows, err := s.NetworkInterfaces.Table.List(sc, sc.KeyPrefix())
-	if err != nil {
-		return related, err
-	}
-	for _, row := range rows {
-		if a := row.Value.Attachment; a != nil && a.InstanceID != "" {
-			if list, wanted := related.interfaces[a.InstanceID]; wanted {
-				related.interfaces[a.InstanceID] = append(list, row.Value)
-			}
+	for _, r := range instances { // a region may have some ten thousand interfaces of others
+		attached, err := s.InterfacesOf(sc, r.ID)
+		if err != nil {
+			return related, err
 		}
-	}
-	for id, list := range related.interfaces {
-		slices.SortFunc(list, func(a, b record.NetworkInterface) int {
-			return cmp.Compare(a.Attachment.DeviceIndex, b.Attachment.DeviceIndex)
-		})
-		related.interfaces[id] = list
+		related.interfaces[r.ID] = attached
 	}
 	addresses, err := s.Addresses.Table.List(sc, sc.KeyPrefix())
 	if err != nil {

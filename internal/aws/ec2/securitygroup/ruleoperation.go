@@ -250,12 +250,14 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.Descri
 	if err != nil {
 		return nil, err
 	}
-	var all []resource.Item[types.SecurityGroupRule]
+	var all []resource.Item[groupRule]
 	unknown := slices.Clone(in.SecurityGroupRuleIds)
-	for _, g := range groups {
-		for _, r := range g.Rules {
+	for i := range groups {
+		g := &groups[i]
+		for j := range g.Rules {
+			r := &g.Rules[j]
 			if len(in.SecurityGroupRuleIds) == 0 || slices.Contains(in.SecurityGroupRuleIds, r.ID) {
-				all = append(all, resource.Item[types.SecurityGroupRule]{ID: r.ID, View: s.viewRule(sc, g, r)})
+				all = append(all, resource.Item[groupRule]{ID: r.ID, View: groupRule{g, r}})
 				unknown = slices.DeleteFunc(unknown, func(id string) bool { return id == r.ID })
 			}
 		}
@@ -268,21 +270,34 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.Descri
 	if len(unknown) > 0 {
 		return nil, resource.RuleNaming.Missing(unknown...)
 	}
-	slices.SortFunc(all, func(a, b resource.Item[types.SecurityGroupRule]) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b resource.Item[groupRule]) int { return strings.Compare(a.ID, b.ID) })
 	found, next, err := resource.DescribeItems(
 		ctx,
 		resource.Query{DryRun: in.DryRun, IDs: in.SecurityGroupRuleIds, Filters: in.Filters, Max: in.MaxResults,
 			Token: in.NextToken},
 		resource.RuleNaming.Parameter+"s",
 		all,
-		resource.Filters[types.SecurityGroupRule]{
-			"group-id": resource.StringFilter(func(r types.SecurityGroupRule) *string { return r.GroupId }),
-			"security-group-rule-id": resource.StringFilter(
-				func(r types.SecurityGroupRule) *string { return r.SecurityGroupRuleId }),
+		resource.Filters[groupRule]{
+			"group-id":               func(r groupRule) []string { return []string{r.group.ID} },
+			"security-group-rule-id": func(r groupRule) []string { return []string{r.rule.ID} },
 		},
-		func(r types.SecurityGroupRule) []types.Tag { return r.Tags },
+		func(r groupRule) []types.Tag { return s.ListTagSet(sc, r.rule.ID) },
 	)
-	return &ec2.DescribeSecurityGroupRulesOutput{SecurityGroupRules: found, NextToken: next}, err
+	if err != nil {
+		return nil, err
+	}
+	views := make([]types.SecurityGroupRule, len(found))
+	for i, r := range found {
+		views[i] = s.viewRule(sc, *r.group, *r.rule)
+	}
+	return &ec2.DescribeSecurityGroupRulesOutput{SecurityGroupRules: views, NextToken: next}, nil
+}
+
+// groupRule is a rule of a group, which is shown only if it is asked for: a region may have some hundred thousand, each
+// with its tags.
+type groupRule struct {
+	group *record.SecurityGroup
+	rule  *record.SecurityGroupRule
 }
 
 // ModifySecurityGroupRules replaces rules by others of the same direction, under their ids.

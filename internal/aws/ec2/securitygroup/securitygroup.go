@@ -147,13 +147,13 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *ec2.CreateSecurit
 			if _, err := c.HoldVPC(&vpcID); err != nil {
 				return err
 			}
+			if s.SecurityGroups.Table.Count(c.KeyPrefix()) >= resource.MaxSecurityGroups {
+				return wire.Errorf("SecurityGroupLimitExceeded",
+					"The maximum number of security groups has been reached.")
+			}
 			all, err := s.SecurityGroups.List(c.Scope, nil)
 			if err != nil {
 				return err
-			}
-			if len(all) >= resource.MaxSecurityGroups {
-				return wire.Errorf("SecurityGroupLimitExceeded",
-					"The maximum number of security groups has been reached.")
 			}
 			if slices.ContainsFunc(all, func(g record.SecurityGroup) bool {
 				return g.VPCID == vpcID &&
