@@ -102,16 +102,19 @@ func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// clusterByID finds a cluster by its ID.
+// clusterByID finds a cluster by its ID, without a look at any other: whoever reaches the endpoint can ask for it.
 func (d *daemon) clusterByID(ctx context.Context, id string) (record.Cluster, error) {
-	rows, err := record.Clusters(d.store).List(ctx, "")
+	issuer, err := record.Issuers(d.store).Get(ctx, store.Key(id))
 	if err != nil {
 		return record.Cluster{}, err
 	}
-	for _, row := range rows {
-		if row.Value.ID == id {
-			return row.Value, nil
-		}
+	of := issuer.Value
+	row, err := record.Clusters(d.store).Get(ctx, record.ClusterKey(of.Account, of.Region, of.Cluster))
+	if err == nil && row.Value.ID != id { // its name belongs to a new cluster now
+		err = fmt.Errorf("cluster %q: %w", id, store.ErrNotFound)
 	}
-	return record.Cluster{}, fmt.Errorf("cluster %q: %w", id, store.ErrNotFound)
+	if err != nil {
+		return record.Cluster{}, err
+	}
+	return row.Value, nil
 }

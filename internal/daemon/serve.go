@@ -236,6 +236,13 @@ func (d *daemon) reconcile(ctx context.Context) error {
 // registryPrefix is the path prefix of the image registry, according to the distribution specification.
 const registryPrefix = "/v2/"
 
+// mostRead and mostAuthorized limit what one request that is no API call reads of the store, in bytes: no account is
+// charged for it. Requests to the registry are authorized, by policies that can be long.
+const (
+	mostRead       = 4 << 20
+	mostAuthorized = 32 << 20
+)
+
 // handler answers on the AWS endpoint. No operation of AWS that is served has a path under /healthz, /id/,
 // /credentials/, /v2/ or /cloudformation-waitcondition/.
 func (d *daemon) handler() http.Handler {
@@ -249,18 +256,19 @@ func (d *daemon) handler() http.Handler {
 				return
 			}
 		}
+		bounded := func(most int64) *http.Request { return r.WithContext(store.Bounded(r.Context(), most)) }
 		switch {
 		case r.URL.Path == "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			io.WriteString(w, "ok\n") //nolint:errcheck // the client is gone
 		case strings.HasPrefix(r.URL.Path, oidc.Prefix):
-			discovery.ServeHTTP(w, r)
+			discovery.ServeHTTP(w, bounded(mostRead))
 		case strings.HasPrefix(r.URL.Path, credentialsPrefix):
-			d.serveCredentials(w, r)
+			d.serveCredentials(w, bounded(mostRead))
 		case strings.HasPrefix(r.URL.Path, registryPrefix):
-			images.ServeHTTP(w, r)
+			images.ServeHTTP(w, bounded(mostAuthorized))
 		case strings.HasPrefix(r.URL.Path, revision.WaitConditionPrefix):
-			d.api.stacks.WaitConditions(w, r)
+			d.api.stacks.WaitConditions(w, bounded(mostRead))
 		default:
 			d.api.mux.ServeHTTP(w, r)
 		}
