@@ -28,6 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/forward"
 	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -69,14 +70,18 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who,
 		Endpoint: AdvertisedURL(d.settings)})
 	f.access = ecrservice.NewAccess(images)
-	nodegroups, err := nodegroupQuota()
+	nodegroups, err := quotaOf(eksservice.NodegroupQuota, "node groups")
+	if err != nil {
+		return nil, err
+	}
+	clusters, err := quotaOf(eksservice.ClusterQuota, "clusters")
 	if err != nil {
 		return nil, err
 	}
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
 	register(f.mux, d.store, who, issuers, f.ec2, f.efs, keys, images, d.logs.options(d.store), eksservice.Options{
 		Store: d.store, EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
-		NodegroupsPerCluster: nodegroups,
+		NodegroupsPerCluster: nodegroups, ClustersPerRegion: clusters, MayAddCluster: etcd.MayAddCluster,
 		Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
 		}})
@@ -100,15 +105,15 @@ func (d *daemon) waitConditionURL(region string) string {
 	return "https://cloudformation-waitcondition-" + region + ".s3." + region + ".amazonaws.com"
 }
 
-// nodegroupQuota returns the quota of managed node groups per cluster that the environment sets; else 0.
-func nodegroupQuota() (int, error) {
-	text := os.Getenv(eksservice.NodegroupQuota)
+// quotaOf returns the quota that a variable of the environment sets; 0 if it is not set.
+func quotaOf(variable, of string) (int, error) {
+	text := os.Getenv(variable)
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s=%q is not a number of node groups, such as 100", eksservice.NodegroupQuota, text)
+		return 0, fmt.Errorf("%s=%q is not a number of %s, such as 100", variable, text, of)
 	}
 	return n, nil
 }

@@ -41,6 +41,9 @@ import (
 // Service Quotas does on AWS.
 const NodegroupQuota = nodegroup.QuotaVariable
 
+// ClusterQuota is the variable of the environment that raises the quota of clusters in a region.
+const ClusterQuota = cluster.QuotaVariable
+
 // Catalog is the catalog of add-ons.
 type Catalog = addon.Catalog
 
@@ -55,6 +58,10 @@ type Options struct {
 	Catalog            Catalog
 	// NodegroupsPerCluster is the quota of managed node groups, [nodegroup.DefaultPerCluster] unless set.
 	NodegroupsPerCluster int
+	// ClustersPerRegion is the quota of clusters that an account has in a region, [cluster.DefaultPerRegion] unless set.
+	ClustersPerRegion int
+	// MayAddCluster reports whether an account that has some of all clusters may have another one; always unless set.
+	MayAddCluster func(ofAccount, all int) bool
 	// Advertise is for clients that do not reach the endpoints of clusters; optional.
 	Advertise Advertise
 	KMS       cluster.KMS
@@ -88,7 +95,7 @@ func New(o Options) *Service {
 		Addons: addon.New(records, principals, o.Catalog),
 		Clusters: cluster.New(cluster.Options{
 			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
-			Advertise: o.Advertise, KMS: o.KMS,
+			Advertise: o.Advertise, KMS: o.KMS, PerRegion: o.ClustersPerRegion, MayAdd: o.MayAddCluster,
 		}),
 		Nodegroups:  nodegroups,
 		PodIdentity: podidentity.New(records, principals),

@@ -10,6 +10,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
@@ -48,6 +50,10 @@ type Options struct {
 	Nodegroups    Nodegroups
 	Advertise     Advertise
 	KMS           KMS
+	// PerRegion is the quota of clusters that an account has in a region, [DefaultPerRegion] unless set.
+	PerRegion int
+	// MayAdd reports whether an account that has some of all clusters may have another one; always unless set.
+	MayAdd func(ofAccount, all int) bool
 }
 
 // Advertise returns where the client of a request reaches the API server of a cluster, if that is not where everybody
@@ -66,6 +72,9 @@ type Service struct {
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
 	vpcs            store.Table[record.VPC]
+	perRegion       int
+	mayAdd          func(ofAccount, all int) bool
+	creating        *semaphore.Weighted
 }
 
 // New returns the service over the records.
@@ -82,6 +91,9 @@ func New(o Options) *Service {
 		subnets:         record.Subnets(rows),
 		securityGroups:  record.SecurityGroups(rows),
 		vpcs:            record.VPCs(rows),
+		perRegion:       cmp.Or(o.PerRegion, DefaultPerRegion),
+		mayAdd:          o.MayAdd,
+		creating:        semaphore.NewWeighted(1),
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *eks.CreateClusterInput)
 		if cluster.AuthenticationMode != types.AuthenticationModeConfigMap && cluster.BootstrapCreatorAdmin {
 			ops = append(ops, s.accessEntries.CreatorEntryOp(cluster))
 		}
-		if err := s.Store.Txn(ctx, ops...); resource.LostRace(err) {
+		if err := s.createWithinQuota(ctx, cluster, ops...); resource.LostRace(err) {
 			continue // somebody was faster; see whether it was this very request
 		} else if err != nil {
 			return nil, err

@@ -61,6 +61,8 @@ type Fixture struct {
 
 	*awstest.Judge
 	Linked []string // the service-linked roles that were created: account/service
+	// MayAdd is the service's MayAddCluster; nil for always.
+	MayAdd func(ofAccount, all int) bool
 }
 
 // NewUnserved returns a fixture without a store and a server.
@@ -91,7 +93,8 @@ func New(t testing.TB) *Fixture {
 	machines.Register(mux)
 	coracle.New(coracle.Options{
 		KMS: keys, Store: f.Store, EC2: machines, ServiceLinkedRoles: links{f}, Catalog: f.Catalog,
-		Now: func() time.Time { return Today },
+		Now:           func() time.Time { return Today },
+		MayAddCluster: func(ofAccount, all int) bool { return f.MayAdd == nil || f.MayAdd(ofAccount, all) },
 	}).Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
