@@ -60,15 +60,11 @@ func (s *Service) CreatePodIdentityAssociation(
 			CreatedAt: s.Timestamp(), ModifiedAt: s.Timestamp(),
 			ClientRequestToken: aws.ToString(in.ClientRequestToken), RequestHash: hash,
 		}
-		all, err := s.AssociationsIn(ctx, c)
+		other, taken, err := resource.AssociationOf(ctx, s.Associations, c, p.Namespace, p.ServiceAccount)
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range all {
-			other := row.Value
-			if other.Namespace != p.Namespace || other.ServiceAccount != p.ServiceAccount {
-				continue
-			}
+		if taken {
 			same, err := wire.Repeated(
 				ctx, in.ClientRequestToken, hash, other.ClientRequestToken, other.RequestHash,
 			)
@@ -86,7 +82,7 @@ func (s *Service) CreatePodIdentityAssociation(
 		if c.Deleting {
 			return nil, about.InvalidRequest("Cluster '%s' is not in ACTIVE status", c.Name)
 		}
-		if len(all) >= maxAssociations {
+		if s.CountAssociations(c) >= maxAssociations {
 			return nil, about.LimitExceeded(
 				"The quota of %d EKS Pod Identity associations of a cluster has been reached", maxAssociations,
 			)

@@ -61,17 +61,24 @@ func (r *Records) AssociationsIn(
 }
 
 // AssociationOf returns the pod identity association of a service account of a cluster; found is false when there is
-// none.
+// none. It reads no other: each new pod asks for it, and no account is charged for that.
 func AssociationOf(
 	ctx context.Context, table store.Table[record.PodIdentityAssociation], c record.Cluster, namespace, account string,
 ) (p record.PodIdentityAssociation, found bool, err error) {
-	rows, err := table.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
-	for _, row := range rows {
-		if row.Value.ClusterID == c.ID && row.Value.Namespace == namespace && row.Value.ServiceAccount == account {
-			return row.Value, true, nil
-		}
+	bySubject := store.NewIndex(table, "subject", func(p record.PodIdentityAssociation) string {
+		return store.Key(p.ClusterID, p.Namespace, p.ServiceAccount)
+	})
+	rows, _, err := bySubject.Page(ctx, store.Key(c.ID, namespace, account), "", 1)
+	if err != nil || len(rows) == 0 {
+		return p, false, err
 	}
-	return p, false, err
+	return rows[0].Value, true, nil
+}
+
+// CountAssociations returns how many pod identity associations a cluster has.
+func (r *Records) CountAssociations(c record.Cluster) int {
+	return store.NewIndex(r.Associations, "cluster",
+		func(p record.PodIdentityAssociation) string { return p.ClusterID }).Count(c.ID)
 }
 
 // EntriesOf returns the access entries of a cluster, by principal.
