@@ -70,6 +70,9 @@ type Authenticator struct {
 
 	mux *http.ServeMux
 
+	// Apart from each other, so that unknown tokens do not keep users whose tokens are known from what they do.
+	authentications, authorizations turns
+
 	mu     sync.Mutex
 	served map[string]*served // by cluster ID
 }
@@ -92,6 +95,9 @@ func New(o Options) *Authenticator {
 		roles:         record.Roles(o.Store),
 		users:         record.Users(o.Store),
 		served:        map[string]*served{},
+
+		authentications: turns{by: map[string]*holder{}},
+		authorizations:  turns{by: map[string]*holder{}},
 	}
 	if a.log == nil {
 		a.log = slog.Default()
@@ -100,8 +106,8 @@ func New(o Options) *Authenticator {
 		a.now = time.Now
 	}
 	a.mux = http.NewServeMux()
-	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.withCluster(a.authenticate))
-	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.withCluster(a.authorize))
+	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.withCluster(inTurn(&a.authentications, a.authenticate)))
+	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.withCluster(inTurn(&a.authorizations, a.authorize)))
 	if a.admission != nil {
 		a.mux.HandleFunc("POST /clusters/{id}/mutate", a.withCluster(a.admission.Review))
 	}
@@ -123,6 +129,7 @@ func (a *Authenticator) withCluster(serve func(http.ResponseWriter, *http.Reques
 			http.Error(w, "the client certificate is not that of the API server of cluster "+id, http.StatusForbidden)
 			return
 		}
+		r = r.WithContext(store.Bounded(r.Context(), mostRead))
 		c, err := a.cluster(r.Context(), id)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -132,6 +139,21 @@ func (a *Authenticator) withCluster(serve func(http.ResponseWriter, *http.Reques
 		default:
 			serve(w, r, c)
 		}
+	}
+}
+
+// inTurn serves a review once it has its turn. API servers ask again if it has none.
+func inTurn(
+	t *turns, serve func(http.ResponseWriter, *http.Request, record.Cluster),
+) func(http.ResponseWriter, *http.Request, record.Cluster) {
+	return func(w http.ResponseWriter, r *http.Request, c record.Cluster) {
+		end, err := t.begin(r.Context(), c)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		defer end()
+		serve(w, r, c)
 	}
 }
 
