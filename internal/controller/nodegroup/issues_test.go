@@ -95,6 +95,22 @@ func TestHealth(t *testing.T) {
 	w.ails("short", ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound)
 	w.delete("short")
 
+	// A role with the name of the one that could be passed, but another path.
+	must(identity.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("twin"), Path: aws.String("/other/"),
+		AssumeRolePolicyDocument: aws.String(
+			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))(
+		t)
+	w.put("twin", func(n *record.Nodegroup) {
+		n.NodeRoleARN = strings.Replace(n.NodeRoleARN, "role/node", "role/twin", 1)
+	})
+	w.ails("twin", ekstypes.NodegroupIssueCodeIamNodeRoleNotFound)
+	given := must(identity.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{
+		InstanceProfileName: aws.String("eks-" + w.row("twin").ID)}))(t).InstanceProfile
+	if len(given.Roles) > 0 || w.state("twin").InstanceProfile != "" {
+		t.Errorf("the nodes get the roles %v", given.Roles)
+	}
+	w.delete("twin")
+
 	// The launch template, and then the Auto Scaling group, of EKS itself.
 	w.create("bare", 0)
 	must(w.ec2.DeleteLaunchTemplate(ctx,

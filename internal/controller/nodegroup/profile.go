@@ -52,28 +52,50 @@ func (g *group) ensureInstanceProfile(ctx context.Context) error {
 		RoleName: &role})
 	switch errorCode(err) {
 	case "NoSuchEntity":
-		return &problem{ekstypes.Issue{
-			Code: ekstypes.NodegroupIssueCodeIamNodeRoleNotFound,
-			Message: ptr(
-				"We couldn't find the IAM role for your managed node group. You may be able to recreate an IAM role " +
-					"with the same settings to recover."),
-			ResourceIds: []string{g.row.NodeRoleARN},
-		}}
+		return g.roleNotFound()
 	case "LimitExceeded": // it has one: this one, from before
-		out, described := g.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
-		if described != nil {
-			return described
-		}
-		if len(out.InstanceProfile.Roles) == 0 || aws.ToString(out.InstanceProfile.Roles[0].RoleName) != role {
-			return fmt.Errorf("give role %s to instance profile %s: %w", role, name, err)
-		}
 	default:
 		if err != nil {
 			return fmt.Errorf("give role %s to instance profile %s: %w", role, name, err)
 		}
 	}
+	if err := g.checkProfileRole(ctx, name); err != nil {
+		return err
+	}
 	g.state.InstanceProfile = name
 	return g.saveState(ctx)
+}
+
+// checkProfileRole demands that the instance profile has the role which the creator of the group may pass. IAM gives it
+// one by its name, and another role may have that name by now, with another path. While the profile has a role, nobody
+// deletes that.
+func (g *group) checkProfileRole(ctx context.Context, name string) error {
+	out, err := g.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+	if err != nil {
+		return fmt.Errorf("describe instance profile %s: %w", name, err)
+	}
+	for _, r := range out.InstanceProfile.Roles {
+		if aws.ToString(r.Arn) == g.row.NodeRoleARN {
+			return nil
+		}
+		_, err := g.iam.RemoveRoleFromInstanceProfile(ctx,
+			&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
+		if err != nil && errorCode(err) != "NoSuchEntity" {
+			return fmt.Errorf("take role %s from instance profile %s: %w", aws.ToString(r.Arn), name, err)
+		}
+	}
+	return g.roleNotFound()
+}
+
+// roleNotFound reports that the node role is not there.
+func (g *group) roleNotFound() error {
+	return &problem{ekstypes.Issue{
+		Code: ekstypes.NodegroupIssueCodeIamNodeRoleNotFound,
+		Message: ptr(
+			"We couldn't find the IAM role for your managed node group. You may be able to recreate an IAM role " +
+				"with the same settings to recover."),
+		ResourceIds: []string{g.row.NodeRoleARN},
+	}}
 }
 
 // removeProfile takes the instance profile away.
