@@ -28,8 +28,8 @@ const (
 	clusterLeaseTTL = 24 * 60 * 60
 )
 
-// clusterKeys is the prefix of all clusters' keys: /clusters/ID/. The etcd user of a cluster is cluster-ID. It has a role
-// of that name, and the one of its account, which permits nothing.
+// clusterKeys is the prefix of all clusters' keys: /clusters/ID/. The etcd user of a cluster is cluster-ID. It has the
+// role of that name, and the one of its account, which permits nothing.
 const (
 	clusterKeys       = "/clusters/"
 	clusterUserPrefix = "cluster-"
@@ -48,9 +48,9 @@ const MaxClusters = 192
 func MayAddCluster(ofAccount, all int) bool { return ofAccount+1 <= MaxClusters-(all+1) }
 
 // shares keeps each cluster within its share of the database. All clusters together may use three
-// quarters of the quota, and one a quarter: what remains is the daemon's. Each cluster has a floor, which no other takes;
-// what is left is divided among the accounts, and then among the clusters of each: whoever creates many clusters
-// divides the part of their own account.
+// quarters of the quota, and one a quarter: what remains is the daemon's. Each has a floor, which no other takes; what
+// is left is divided among the accounts, and then among the clusters of each: whoever creates many clusters divides
+// the part of their own account.
 //
 // What counts is every revision that is stored: the objects, and their history until it is
 // compacted. A count of the database ([countClusters]) and what has been written since are an

@@ -30,8 +30,8 @@ type answer struct {
 	turn    turn  // of the request
 }
 
-// newAnswer returns what accounts for the answer to a request. Requests of the daemon's own have memory apart from those
-// of users, so that controllers do not wait for users; but each account has its share of that, too: users choose how many
+// newAnswer returns what accounts for the answer to a request. The daemon's own requests have memory apart from those
+// of users, so that controllers do not wait for users. Each account has its share of that, too: users choose how many
 // stacks there are, and what these read.
 func (m *Mux) newAnswer(ctx context.Context) *answer {
 	if !IsInProcess(ctx) {

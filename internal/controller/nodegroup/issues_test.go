@@ -51,9 +51,9 @@ func TestHealth(t *testing.T) {
 	w := newFixture(t, nodegroup.Options{})
 	ctx := t.Context()
 	identity := iam.NewFromConfig(w.aws("AKIAROOT"))
-	role := func(name string) {
+	role := func(path, name string) {
 		t.Helper()
-		must(identity.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(
+		must(identity.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &name, Path: &path, AssumeRolePolicyDocument: aws.String(
 			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))(t)
 	}
 
@@ -80,7 +80,7 @@ func TestHealth(t *testing.T) {
 	w.well("ng")
 
 	// A role that goes and comes back.
-	role("short")
+	role("/", "short")
 	w.create("short", 0, func(n *record.Nodegroup) {
 		n.NodeRoleARN = strings.Replace(n.NodeRoleARN, "role/node", "role/short", 1)
 	})
@@ -89,17 +89,14 @@ func TestHealth(t *testing.T) {
 		&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: profile, RoleName: aws.String("short")}))(t)
 	must(identity.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: aws.String("short")}))(t)
 	w.ails("short", ekstypes.NodegroupIssueCodeIamNodeRoleNotFound)
-	role("short")
+	role("/", "short")
 	w.well("short")
 	must(identity.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: profile}))(t)
 	w.ails("short", ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound)
 	w.delete("short")
 
 	// A role with the name of the one that could be passed, but another path.
-	must(identity.CreateRole(ctx, &iam.CreateRoleInput{RoleName: aws.String("twin"), Path: aws.String("/other/"),
-		AssumeRolePolicyDocument: aws.String(
-			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))(
-		t)
+	role("/other/", "twin")
 	w.put("twin", func(n *record.Nodegroup) {
 		n.NodeRoleARN = strings.Replace(n.NodeRoleARN, "role/node", "role/twin", 1)
 	})
