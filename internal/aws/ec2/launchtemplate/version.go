@@ -175,6 +175,17 @@ func (s *Service) launchTemplateVersionHandlers() []wire.Handler {
 	}
 }
 
+// versionsByToken finds versions by their template and the client token of the request that created them: stacks send
+// one each time, and a template may have many large versions.
+func (s *Service) versionsByToken() store.Index[record.LaunchTemplateVersion] {
+	return store.NewIndex(s.LaunchTemplateVersions, "token", func(v record.LaunchTemplateVersion) string {
+		if v.ClientToken == "" {
+			return ""
+		}
+		return store.Key(v.TemplateID, v.ClientToken)
+	})
+}
+
 // CreateLaunchTemplateVersion adds a version to a launch template.
 func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.CreateLaunchTemplateVersionInput) (
 	*ec2.CreateLaunchTemplateVersionOutput, error) {
@@ -186,7 +197,7 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *ec2.Creat
 		}
 		hash := wire.Fingerprint(in)
 		if token := aws.ToString(in.ClientToken); token != "" {
-			rows, err := s.LaunchTemplateVersions.List(c, store.Prefix(c.Account, c.Region, t.ID))
+			rows, err := s.versionsByToken().List(c, store.Key(t.ID, token))
 			if err != nil {
 				return err
 			}
