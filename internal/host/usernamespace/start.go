@@ -260,8 +260,6 @@ func forkChild(c *child) (pid uintptr, errno syscall.Errno) {
 			goto failed
 		}
 	}
-	// The keys of the caller's session are not the command's to use. Without keyrings in the kernel there are none.
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0, 0)
 	step = stepExec
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.mask)), 0, 8,
 		0, 0)

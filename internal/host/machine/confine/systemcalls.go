@@ -15,8 +15,8 @@ import (
 // refusal are system calls that machines do not have.
 type refusal struct {
 	calls []uint32
-	// when narrows it to calls with such an argument; nil: all.
-	when condition
+	// when narrows it to calls with such an argument, and also to those with such another one; zero: all.
+	when, also condition
 	// errno is the error that a caller gets; 0: EPERM.
 	errno unix.Errno
 	// only narrows it to some machines; nil: all.
@@ -75,9 +75,20 @@ var refusals = append([]refusal{
 
 	// What exposes or changes the whole host.
 	{calls: []uint32{unix.SYS_PERF_EVENT_OPEN, unix.SYS_LOOKUP_DCOOKIE}},
-	{calls: []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL}, errno: unix.ENOSYS, only: hostsUsers},
 	{calls: []uint32{unix.SYS_SOCKET},
 		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_VSOCK}}, errno: unix.EAFNOSUPPORT},
+
+	// Memory of the kernel that no cgroup is charged for. The quota of keys is for each user ID, of which a machine has
+	// 65,536; nothing bounds the states of IPsec, which AF_KEY and NETLINK_XFRM make.
+	{calls: []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL}, errno: unix.ENOSYS},
+	{calls: []uint32{unix.SYS_IOCTL},
+		when: condition{argument: 1, mask: all, values: []uint32{unix.FS_IOC_ADD_ENCRYPTION_KEY}}},
+	{calls: []uint32{unix.SYS_SOCKET},
+		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_KEY}}, errno: unix.EAFNOSUPPORT},
+	{calls: []uint32{unix.SYS_SOCKET}, errno: unix.EPROTONOSUPPORT,
+		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_NETLINK}},
+		also: condition{argument: 2, mask: all, values: []uint32{unix.NETLINK_XFRM}}},
+
 	// Keys typed into a terminal that somebody outside may use.
 	{calls: []uint32{unix.SYS_IOCTL},
 		when: condition{argument: 1, mask: all, values: []uint32{unix.TIOCSTI, unix.TIOCLINUX}}},
@@ -182,8 +193,10 @@ func buildFilter(o Options) []bpf.Instruction {
 // program ends with the answer for the calls, and with the number of the call loaded for others.
 func (r refusal) program(answer bpf.Instruction) (program []bpf.Instruction) {
 	body := []bpf.Instruction{answer}
-	if r.when.mask != 0 {
-		body = r.when.program(answer)
+	for _, c := range []condition{r.also, r.when} {
+		if c.mask != 0 {
+			body = c.program(body)
+		}
 	}
 	for _, call := range r.calls {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: call, SkipTrue: uint8(len(body))})
@@ -192,11 +205,12 @@ func (r refusal) program(answer bpf.Instruction) (program []bpf.Instruction) {
 	return program
 }
 
-// program ends with what refuses a call when it meets the condition, and with the number of the call loaded otherwise.
-func (c condition) program(refuse bpf.Instruction) (program []bpf.Instruction) {
+// program continues with met for a call that meets the condition, and ends with the number of the call loaded for
+// others.
+func (c condition) program(met []bpf.Instruction) (program []bpf.Instruction) {
 	load := bpf.LoadAbsolute{Off: argumentsAt + 8*c.argument + lowWord, Size: 4}
 	program = append(program, load)
-	tests := len(c.except) + 1 + len(c.values) // up to the instruction that refuses, the mask included
+	tests := len(c.except) + len(c.values) + len(met) // up to the last instruction of met, the mask included
 	for i, value := range c.except {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: uint8(tests - i)})
 	}
@@ -205,11 +219,12 @@ func (c condition) program(refuse bpf.Instruction) (program []bpf.Instruction) {
 		left := uint8(len(c.values) - 1 - i) // tests that follow
 		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: left}
 		if left == 0 {
-			jump.SkipFalse = 1
+			jump.SkipFalse = uint8(len(met))
 		}
 		program = append(program, jump)
 	}
-	return append(program, refuse, bpf.LoadAbsolute{Off: numberAt, Size: 4})
+	program = append(program, met...)
+	return append(program, bpf.LoadAbsolute{Off: numberAt, Size: 4})
 }
 
 // refuseSystemCalls installs the filter for the calling thread, and all that descends from it.
