@@ -90,11 +90,6 @@ func execInside(ctx context.Context, init *machineInit, group cgroup.Group, c Co
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return 0, err
 	}
-	// The keys of the caller's session are not the command's to use. Once confined, no thread begins another session.
-	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil &&
-		!errors.Is(err, unix.ENOSYS) {
-		return 0, fmt.Errorf("begin a session keyring: %w", err)
-	}
 	o := confine.Options{UserNamespace: in.users != nil, CgroupV2: group.Host.V2()}
 	if in.launcher != nil && o.UserNamespace {
 		o.Listener = in.launcher.PassListener

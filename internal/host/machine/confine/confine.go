@@ -3,6 +3,8 @@
 package confine
 
 import (
+	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -22,12 +24,25 @@ type Options struct {
 // Thread confines what the calling thread will execute, and everything that descends from it. The goroutine must be
 // locked to its thread, and stay so.
 func Thread(o Options) error {
+	if err := beginSession(); err != nil { // the filter refuses it
+		return err
+	}
 	if !o.UserNamespace { // in one, capabilities hold for what belongs to the machine alone
 		if err := DropCapabilities(); err != nil {
 			return err
 		}
 	}
 	return refuseSystemCalls(o)
+}
+
+// beginSession gives the calling thread a session keyring of its own: the keys of whoever started the daemon, or of the
+// caller of a command, are not the machine's to use.
+func beginSession() error {
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil &&
+		!errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("begin a session keyring: %w", err)
+	}
+	return nil
 }
 
 // unneeded are the capabilities that no machine has in the host's user namespace. Those that kubelets, container

@@ -257,3 +257,32 @@ func TestDropped(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestBeginSession(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		before, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true)
+		if errors.Is(err, unix.ENOSYS) {
+			err = beginSession()
+			done <- err
+			return
+		}
+		if err == nil {
+			err = beginSession()
+		}
+		if err == nil {
+			var after int
+			after, err = unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
+			if err == nil && after == before {
+				err = errors.New("the thread has the keys of its caller")
+			}
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -4,7 +4,6 @@ package launch
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,11 +27,6 @@ func runSecondStage() error {
 	}
 	if _, err := unix.Setsid(); err != nil {
 		return fmt.Errorf("begin a session: %w", err)
-	}
-	// The keys of whoever started the daemon are not the machine's to use.
-	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil &&
-		!errors.Is(err, unix.ENOSYS) {
-		return fmt.Errorf("begin a session keyring: %w", err)
 	}
 	host, err := cgroup.Open()
 	if err != nil {
