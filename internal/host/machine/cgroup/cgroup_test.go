@@ -199,7 +199,7 @@ func TestDeepAndFrozenGroupsAreRemoved(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() { ended <- sleeper.Wait() }()
-	if err := killAndRemove([]string{dir}); err != nil {
+	if err := killAndRemove([]string{dir}, connections{}); err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; err == nil || err.Error() != "signal: killed" {

@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 4 && os.Args[1] == asOwnServer {
+		fmt.Println(waitForItself(os.Args[2], os.Args[3]))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -83,7 +87,7 @@ func hierarchy(t *testing.T, suits func(Hierarchy) bool) (dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := killAndRemove([]string{dir}); err != nil {
+		if err := killAndRemove([]string{dir}, connections{}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -17,27 +17,34 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 )
 
-// patience is the time that killed processes may take to end: the kernel frees their resources first.
-const patience = 20 * time.Second
+// patience is the time that killed processes may take to end: the kernel frees their resources first. Those that have
+// not ended within abortAfter may wait for FUSE servers that do not answer.
+const (
+	patience   = 20 * time.Second
+	abortAfter = time.Second
+)
 
 // Remove kills what runs in the group and removes it with all groups below.
 func (g Group) Remove() error {
-	var dirs []string
+	var dirs, machines []string
 	for _, h := range g.Host {
-		dirs = append(dirs, g.groupDir(h))
+		dirs, machines = append(dirs, g.groupDir(h)), append(machines, g.machineDir(h))
 	}
-	return killAndRemove(dirs)
+	return killAndRemove(dirs, connectionsOf(machines))
 }
 
 // RemoveAll removes the groups of all machines of an owner, and returns those that there were.
 func (host Host) RemoveAll(owner string) (removed []string, err error) {
+	var machines []string
 	for _, h := range host {
 		dir := filepath.Join(h.Mount, top, owner)
 		if _, err := os.Stat(dir); err == nil {
 			removed = append(removed, dir)
 		}
+		found, _ := filepath.Glob(filepath.Join(dir, "*", inner)) // of a pattern that is none
+		machines = append(machines, found...)
 	}
-	if err := killAndRemove(removed); err != nil {
+	if err := killAndRemove(removed, connectionsOf(machines)); err != nil {
 		return nil, err
 	}
 	for _, dir := range removed {
@@ -48,9 +55,12 @@ func (host Host) RemoveAll(owner string) (removed []string, err error) {
 
 // killAndRemove kills what runs in the groups at dirs, one in each hierarchy, and removes them. A process that is
 // frozen in one hierarchy keeps its groups in all: so all are thawed and killed before any is removed. One that waits
-// for what the limits of a disk hold back does not die before it has that.
-func killAndRemove(dirs []string) error {
-	deadline := time.Now().Add(patience)
+// for what the limits of a disk hold back does not die before it has that, and one that waits for a FUSE server may
+// never: the connections of machines are aborted then.
+func killAndRemove(dirs []string, c connections) error {
+	start := time.Now()
+	deadline, abortAt := start.Add(patience), start.Add(abortAfter)
+	var aborted error
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -62,10 +72,16 @@ func killAndRemove(dirs []string) error {
 			failures = append(failures, removeGroups(dir))
 		}
 		err := errors.Join(failures...)
-		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+		if err == nil || !errors.Is(err, syscall.EBUSY) {
 			return err
 		}
-		<-poll.C
+		now := <-poll.C
+		if now.After(deadline) {
+			return errors.Join(err, aborted)
+		}
+		if now.After(abortAt) {
+			aborted, abortAt = c.abort(), now.Add(abortAfter)
+		}
 	}
 }
 
