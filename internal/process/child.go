@@ -266,9 +266,7 @@ func (c *child) stopProcess(ctx context.Context, r *running) error {
 	select {
 	case <-r.gone:
 		return nil
-	case <-time.After(10 * time.Second):
-		return fmt.Errorf(
-			"process %d of %s did not end on SIGKILL within 10 s; it is stuck in the kernel: see /proc/%d/stack", r.pid,
-			c.name, r.pid)
+	case <-time.After(killPatience):
+		return fmt.Errorf("process %d of %s %w: see /proc/%[1]d/stack", r.pid, c.name, ErrStuck)
 	}
 }

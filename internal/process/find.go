@@ -180,7 +180,8 @@ func (h *Handle) Alive() bool { return h.r.isAlive() }
 func (h *Handle) Close() { h.r.release() }
 
 // Kill ends every process that claims to be owner's (see Claims), at once. It is for "coracle reset", when no
-// supervisor of the owner runs any more, and needs no key, because that may be lost.
+// supervisor of the owner runs any more, and needs no key, because that may be lost. The error is ErrStuck for a process
+// that does not end.
 func Kill(owner string) (killed int, err error) {
 	if owner == "" {
 		return 0, errors.New("kill processes: no owner")
@@ -201,13 +202,27 @@ func Kill(owner string) (killed int, err error) {
 			if err := r.sendSignal(syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 				return killed, fmt.Errorf("kill process %d (%s): %w", f.PID, f.Name, err)
 			}
-			if _, err := r.wait(); err != nil {
-				return killed, err
+			if err := awaitKilled(r); err != nil {
+				return killed, fmt.Errorf("process %d (%s) %w", f.PID, f.Name, err)
 			}
 			killed++
 		}
 	}
 	return killed, fmt.Errorf("processes of %s keep appearing: is a daemon still running?", owner)
+}
+
+func awaitKilled(r *running) error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.wait()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(killPatience):
+		return ErrStuck
+	}
 }
 
 // readMarks reads the marks among the variables of an environment, and reports whether they name a process.

@@ -17,6 +17,12 @@ import (
 
 var errGone = errors.New("the process is gone")
 
+// ErrStuck is the error of who ends a process that waits in the kernel for something else.
+var ErrStuck = errors.New("did not end on SIGKILL within 10 s; it is stuck in the kernel")
+
+// killPatience is the time that a killed process may take to end.
+const killPatience = 10 * time.Second
+
 // running is a process that runs, or ran until a moment ago: our child, or one that we adopted.
 type running struct {
 	handle

@@ -60,6 +60,14 @@ func end(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 		return err
 	}
 	killed, err := process.Kill(dir.Owner())
+	if errors.Is(err, process.ErrStuck) && os.Geteuid() == 0 { // a launcher may wait for its machine
+		if _, err := removeMachines(dir.Owner()); err != nil {
+			return err
+		}
+		var more int
+		more, err = process.Kill(dir.Owner())
+		killed += more
+	}
 	if err != nil {
 		return err
 	}

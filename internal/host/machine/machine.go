@@ -405,18 +405,20 @@ func (c *Controller) deleteMachine(ctx context.Context, key, id string) (bool, e
 	return true, c.o.Store.Txn(ctx, c.machines.RemoveOp(key), c.consoles.RemoveOp(key))
 }
 
-// stopProcess ends the process of a machine and removes its cgroup.
+// stopProcess ends the process of a machine and removes its cgroup. A launcher can wait in the kernel for what its
+// machine does not answer: it ends when the machine has ended, and the next pass finds that.
 func (c *Controller) stopProcess(ctx context.Context, id string) error {
 	defer c.memory.release(id)
-	if err := c.o.Processes.Stop(ctx, namePrefix+id); err != nil {
-		return err
+	stopped := c.o.Processes.Stop(ctx, namePrefix+id)
+	if stopped != nil && !errors.Is(stopped, process.ErrStuck) {
+		return stopped
 	}
 	host, err := cgroup.Open()
 	if err != nil {
-		return err
+		return errors.Join(stopped, err)
 	}
 	c.thaw(id)
-	return host.Group(c.o.Owner, id).Remove()
+	return errors.Join(stopped, host.Group(c.o.Owner, id).Remove())
 }
 
 // thaw lets writes go on that a launcher held which was killed with its holder: those who write could not be killed.

@@ -4,14 +4,18 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // noProcesses are those of a host whose machines have ended.
@@ -106,4 +110,49 @@ func TestRemovalsOfAnEarlierDaemonGoOn(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	c.mustRemove(t, true)
+}
+
+// stuckProcesses are launchers that wait in the kernel for their machines.
+type stuckProcesses struct{ noProcesses }
+
+func (stuckProcesses) Stop(context.Context, string) error { return process.ErrStuck }
+
+// A machine can make its launcher wait for an answer of its own. It is ended all the same, and with it what the launcher
+// waits for.
+func TestAMachineEndsBeforeAStuckLauncher(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	hosts, err := cgroup.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	c := New(Options{Store: storetest.New(t), Owner: machinetest.Owner(t), Dir: t.TempDir(), Network: &plugs{},
+		Processes: stuckProcesses{}})
+	group := hosts.Group(c.o.Owner, one)
+	t.Cleanup(func() {
+		if _, err := hosts.RemoveAll(c.o.Owner); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := group.Create(cgroup.Limits{CPUs: 1, MemoryBytes: 256 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	init := exec.Command("sleep", "1000")
+	if err := init.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- init.Wait() }()
+	if err := group.Add(init.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.stopProcess(t.Context(), one); !errors.Is(err, process.ErrStuck) {
+		t.Errorf("the launcher counts as stopped: %v", err)
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the machine has ended with %v", err)
+	}
+	if _, err := os.Stat(group.Dir("memory")); !os.IsNotExist(err) {
+		t.Errorf("the group of the machine is left: %v", err)
+	}
 }
