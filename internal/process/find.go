@@ -180,8 +180,8 @@ func (h *Handle) Alive() bool { return h.r.isAlive() }
 func (h *Handle) Close() { h.r.release() }
 
 // Kill ends every process that claims to be owner's (see Claims), at once. It is for "coracle reset", when no
-// supervisor of the owner runs any more, and needs no key, because that may be lost. The error is ErrStuck for a process
-// that does not end.
+// supervisor of the owner runs any more, and needs no key, because that may be lost. The error is ErrStuck for a
+// process that does not end.
 func Kill(owner string) (killed int, err error) {
 	if owner == "" {
 		return 0, errors.New("kill processes: no owner")

@@ -117,8 +117,8 @@ type stuckProcesses struct{ noProcesses }
 
 func (stuckProcesses) Stop(context.Context, string) error { return process.ErrStuck }
 
-// A machine can make its launcher wait for an answer of its own. It is ended all the same, and with it what the launcher
-// waits for.
+// A machine can make its launcher wait for an answer of its own. It is ended all the same, and with it what the
+// launcher waits for.
 func TestAMachineEndsBeforeAStuckLauncher(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)

@@ -25,8 +25,8 @@ import (
 // asOwnServer makes the test program wait for a file system that it serves itself.
 const asOwnServer = "own-server"
 
-// waitForItself enters a group, mounts a FUSE file system, asks it for a file with one thread, and takes the request with
-// another, which does not answer.
+// waitForItself enters a group, mounts a FUSE file system, asks it for a file with one thread, and takes the request
+// with another, which does not answer.
 func waitForItself(group, dir string) error {
 	if err := writeFile(group, "cgroup.procs", "0"); err != nil {
 		return err
