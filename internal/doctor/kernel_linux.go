@@ -133,7 +133,7 @@ func checkVolumes(_ context.Context, h Host) (all []Finding) {
 	return all
 }
 
-func checkLimits(context.Context, Host) []Finding {
+func checkLimits(_ context.Context, h Host) []Finding {
 	var all []Finding
 	const files = 4096
 	var l unix.Rlimit
@@ -150,6 +150,9 @@ func checkLimits(context.Context, Host) []Finding {
 			all = append(all, warnFinding(fmt.Sprintf("sysctl -w fs.inotify.%s=%d", name, 8*least),
 				"fs.inotify.%s is %d; many clusters want %d", name, n, least)...)
 		}
+	}
+	if p := preflight.SharedSocketMemory(); p != nil && simulated(h) == "" && len(h.problems()) == 0 {
+		all = append(all, warnFinding(p.Fix, "%s", p.Text)...)
 	}
 	if all == nil {
 		return okFinding("%d open files", l.Max)

@@ -174,7 +174,7 @@ var Rules = []Rule{
 		"internal/diskspace", "internal/document", "internal/durable", "internal/filelock", "internal/kube/client",
 		"internal/guest/cloudinit", "internal/guest/rootfs", "internal/instancetype", "internal/outbound",
 		"internal/pki", "internal/freeport", "internal/process", "internal/reconcile",
-		"internal/filesystem",
+		"internal/filesystem", "internal/hostmemory",
 		"internal/record", "internal/recovery", "internal/s3name", "internal/store", "internal/upstream", "kubernetes",
 		"node"}, nil,
 		"what stands in for Amazon's hardware; it is told what is wanted by the store"},

@@ -80,6 +80,22 @@ func UnseenUdev() *Problem {
 		"seen from this container", "install the rule of docs/container.md on the host"}
 }
 
+// SharedSocketMemory returns why one machine can take the memory that sockets of all have in common; nil where it
+// counts for the machine.
+func SharedSocketMemory() *Problem {
+	host, err := cgroup.Open()
+	if err != nil || host.ChargesSockets() {
+		return nil
+	}
+	const what = ": one machine, or a pod in it, can stop UDP for this host and all machines"
+	if host.V2() {
+		return &Problem{"cgroup.memory=nosocket keeps the kernel from charging machines for their sockets" + what,
+			"start the kernel without cgroup.memory=nosocket"}
+	}
+	return &Problem{"cgroup v1 does not charge machines for their sockets" + what,
+		"start the kernel with cgroup v2 alone (systemd.unified_cgroup_hierarchy=1)"}
+}
+
 // cgroupFix returns how to get cgroups that machines can be put into.
 func cgroupFix(here Environment) string {
 	if here.Container != "" {

@@ -112,6 +112,24 @@ func (host Host) V2() bool {
 	return !host.hasController("memory") && slices.ContainsFunc(host, func(h Hierarchy) bool { return h.V2 })
 }
 
+// ChargesSockets reports whether the buffers of sockets count for the machine whose they are. Version 1 charges those
+// of processes in a group with a limit of its own for them, and not in the groups below, which containers have.
+func (host Host) ChargesSockets() bool {
+	commandLine, err := readFile("/proc", "cmdline")
+	return host.V2() && err == nil && !disablesSockets(commandLine)
+}
+
+// disablesSockets reports whether the kernel was started without memory cgroups for sockets.
+func disablesSockets(commandLine string) bool {
+	for option := range strings.FieldsSeq(commandLine) {
+		if list, ok := strings.CutPrefix(option, "cgroup.memory="); ok &&
+			slices.Contains(strings.Split(list, ","), "nosocket") {
+			return true
+		}
+	}
+	return false
+}
+
 // Group is a machine's group in all hierarchies.
 type Group struct {
 	Host Host
@@ -369,6 +387,11 @@ func (g Group) limitV1(l Limits) error {
 		}
 		// Where swap is accounted for, it is not to be used.
 		if err := writeFile(dir, "memory.memsw.limit_in_bytes", bytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// Of all sockets, not of TCP alone; but only of processes in the group itself, see ChargesSockets.
+		if err := writeFile(dir, "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(l.MemoryBytes/2, 10)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}

@@ -116,6 +116,54 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 	}
 }
 
+// groupOfFiles returns a machine's group in directories of ordinary files, which stand in for a hierarchy.
+func groupOfFiles(t *testing.T, h Hierarchy, files ...string) Group {
+	t.Helper()
+	h.Mount = t.TempDir()
+	g := Host{h}.Group("owner", "i-1")
+	for _, dir := range []string{g.machineDir(h), g.groupDir(h)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte("max"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return g
+}
+
+func TestSocketsCountForMachines(t *testing.T) {
+	t.Parallel()
+	for commandLine, want := range map[string]bool{
+		"quiet":                               false,
+		"quiet cgroup.memory=nokmem":          false,
+		"cgroup.memory=nosocket quiet":        true,
+		"quiet cgroup.memory=nokmem,nosocket": true,
+	} {
+		if got := disablesSockets(commandLine); got != want {
+			t.Errorf("%q disables the count of sockets: %t", commandLine, got)
+		}
+	}
+	v1 := Hierarchy{Controllers: []string{"memory"}}
+	if (Host{v1}).ChargesSockets() {
+		t.Error("sockets of groups below a machine's count for it with version 1")
+	}
+	const file = "memory.kmem.tcp.limit_in_bytes"
+	for _, files := range [][]string{{"memory.limit_in_bytes"}, {"memory.limit_in_bytes", file}} {
+		g := groupOfFiles(t, v1, files...)
+		if err := g.limitV1(Limits{CPUs: 2, MemoryBytes: 8 << 30}); err != nil {
+			t.Errorf("with %v: %v", files, err)
+		}
+		for _, dir := range g.limited("memory") {
+			if got, err := readFile(dir, file); err == nil && got != "4294967296" {
+				t.Errorf("%s is %q", file, got)
+			}
+		}
+	}
+}
+
 func TestMemoryOfAGroup(t *testing.T) {
 	t.Parallel()
 	for file, host := range map[string]Host{
