@@ -261,6 +261,25 @@ func (g Group) limitGroups() error {
 	return nil
 }
 
+// limitHugePages keeps the machine from huge pages that the operator has reserved: they are beside the memory of its
+// instance type.
+func (g Group) limitHugePages() error {
+	for _, dir := range g.limited("hugetlb") {
+		for _, pattern := range []string{"hugetlb.*.max", "hugetlb.*.limit_in_bytes"} {
+			files, err := filepath.Glob(filepath.Join(dir, pattern)) // for each size, what is used and what is reserved
+			if err != nil {
+				return err
+			}
+			for _, file := range files {
+				if err := writeFile(dir, filepath.Base(file), "0"); err != nil {
+					return fmt.Errorf("keep the machine from huge pages: %w", err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // Create makes the group anew, with limits. Whatever still runs in it is killed.
 func (g Group) Create(l Limits) error {
 	if err := g.Remove(); err != nil {
@@ -281,7 +300,7 @@ func (g Group) Create(l Limits) error {
 	if err := g.restrictDevices(); err != nil {
 		return err
 	}
-	if err := errors.Join(g.limitProcesses(l), g.limitGroups()); err != nil {
+	if err := errors.Join(g.limitProcesses(l), g.limitGroups(), g.limitHugePages()); err != nil {
 		return err
 	}
 	if g.Host.V2() {

@@ -134,6 +134,39 @@ func groupOfFiles(t *testing.T, h Hierarchy, files ...string) Group {
 	return g
 }
 
+func TestMachinesHaveNoHugePages(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hierarchy Hierarchy
+		limits    []string
+		others    []string
+	}{
+		"version 2": {Hierarchy{V2: true}, []string{"hugetlb.2MB.max", "hugetlb.2MB.rsvd.max", "hugetlb.1GB.max"},
+			[]string{"memory.max", "hugetlb.2MB.current"}},
+		"version 1": {Hierarchy{Controllers: []string{"hugetlb"}},
+			[]string{"hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.rsvd.limit_in_bytes"},
+			[]string{"hugetlb.2MB.usage_in_bytes"}},
+		"another hierarchy": {Hierarchy{Controllers: []string{"memory"}}, nil, []string{"hugetlb.2MB.limit_in_bytes"}},
+	} {
+		g := groupOfFiles(t, c.hierarchy, slices.Concat(c.limits, c.others)...)
+		if err := g.limitHugePages(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		dir := g.groupDir(g.Host[0])
+		for _, dir := range []string{dir, filepath.Join(dir, inner)} {
+			for _, file := range slices.Concat(c.limits, c.others) {
+				want := "max"
+				if slices.Contains(c.limits, file) {
+					want = "0" // a short write over what was there
+				}
+				if got, err := readFile(dir, file); err != nil || !strings.HasPrefix(got, want) {
+					t.Errorf("%s: %s is %q, %v; want %q", name, file, got, err, want)
+				}
+			}
+		}
+	}
+}
+
 func TestSocketsCountForMachines(t *testing.T) {
 	t.Parallel()
 	for commandLine, want := range map[string]bool{
