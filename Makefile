@@ -103,7 +103,7 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 
 # Clusters with nodes have a lane of their own: nodes of several packages at once would wait for each other. The longest
 # first. Linked without what debuggers read, in two thirds of the time, and not vetted again: "make check" does that.
-TEST := CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m
+TEST := GOGC=400 CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m
 .PHONY: test-clusters test-packages
 test-clusters:
 	$(TEST) ./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./test/...
