@@ -22,14 +22,13 @@ func TestRequestsThatAreNoCallsReadLittle(t *testing.T) {
 	for i := range 50 {
 		tags[fmt.Sprintf("%03d", i)] = strings.Repeat("x", 800)
 	}
-	var ops []store.Op
 	for i := range 100 {
 		c := record.Cluster{Account: walkAccount, Region: walkRegion, Name: fmt.Sprintf("large-%d", i),
 			ID: fmt.Sprintf("%032d", i), Tags: tags}
-		ops = append(ops, record.Clusters(d.store).CreateOp(c.Key(), c), record.Issuers(d.store).CreateOp(store.Key(c.ID),
-			record.Issuer{Account: c.Account, Region: c.Region, Cluster: c.Name}))
+		w.must(d.store.Txn(t.Context(), record.Clusters(d.store).CreateOp(c.Key(), c),
+			record.Issuers(d.store).CreateOp(store.Key(c.ID),
+				record.Issuer{Account: c.Account, Region: c.Region, Cluster: c.Name})))
 	}
-	w.must(d.store.Txn(t.Context(), ops...))
 	one, err := d.clusterByID(t.Context(), walkCluster)
 	w.must(err)
 	token, err := d.credentialsToken(one)
