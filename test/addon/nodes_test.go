@@ -36,6 +36,7 @@ func (c *cluster) nodesCome() {
 // metrics installs an add-on that a user asks for, whose API serves the resource usage of nodes; and deletes it. The
 // daemon is killed during the creation, and the next one completes it.
 func (c *cluster) metrics() {
+	testenv.NeedsAll(c.t, "its probes fail on two busy cores")
 	objects := []string{"deployment/metrics-server", "service/metrics-server", "serviceaccount/metrics-server",
 		"apiservice/v1beta1.metrics.k8s.io", "clusterrole/system:metrics-server"}
 	c.addon("create-addon", "metrics-server")

@@ -127,6 +127,7 @@ var steps = []step{
 }
 
 func TestEksctl(t *testing.T) {
+	testenv.NeedsAll(t, "it takes more than ten minutes on two busy cores")
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	_, err := exec.LookPath("eksctl")

@@ -67,6 +67,7 @@ func (c *cluster) eventually(what string, try func() error) {
 // TestManagedNodeGroups runs the life of node groups in one cluster. Steps that fail after a timeout begin early; see
 // [cluster.runOutOfTime].
 func TestManagedNodeGroups(t *testing.T) {
+	testenv.NeedsAll(t, "it takes more than ten minutes on two busy cores")
 	t.Parallel()
 	c := newCluster(t, "managed")
 	step := func(name string, do func(*cluster)) {

@@ -13,11 +13,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/machine"
 	"github.com/coracle-eks/coracle/internal/host/network"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // TestNodesSurvive kills what a node consists of, piece by piece and then all at once, as when the host loses power,
 // and expects everything to come back, with every address where it was.
 func TestNodesSurvive(t *testing.T) {
+	testenv.NeedsAll(t, "it takes more than ten minutes on two busy cores")
 	t.Parallel()
 	s := newCluster(t, "survivor", "1.36")
 	instances := s.RunInstances(2, s.AL2023("1.36"), s.SubnetIDs[0], s.NodeConfig())
