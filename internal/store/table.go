@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,17 +111,27 @@ func newEntry(key string, kv *mvccpb.KeyValue) *entry {
 }
 
 // largeRow is the size of rows whose values are not kept for ever once they are decoded, in bytes: they may take many
-// times the memory that the quota of their account counts. maxLarge is the size of those that are kept together.
+// times the memory that the quota of their account counts. So may smaller ones with many short members, such as tags.
+// maxLarge is the size of those that are kept together, decoded, and memberSize that of a member beside its text.
 const (
-	largeRow = 4 << 10
-	maxLarge = 64 << 20
+	largeRow   = 4 << 10
+	maxLarge   = 64 << 20
+	memberSize = 48
 )
+
+// decodedSize estimates the memory that the value of a row takes.
+func decodedSize(raw []byte) int { return len(raw) + memberSize*bytes.Count(raw, []byte(`":`)) }
+
+// isLarge reports whether the value of a row is not kept for ever.
+func isLarge(raw []byte) bool {
+	return len(raw) >= largeRow || decodedSize(raw) > 2*(len(raw)+rowOverhead)
+}
 
 // largeRows are the large rows that are decoded.
 type largeRows struct {
 	mu   sync.Mutex
 	rows []*entry
-	size int // in bytes, before they were decoded
+	size int // in bytes, decoded
 }
 
 // add counts a row that has been decoded. Once there are too many, all others are forgotten, and decoded at their next
@@ -128,11 +139,12 @@ type largeRows struct {
 func (l *largeRows) add(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size += len(e.raw); l.size > maxLarge {
+	size := decodedSize(e.raw)
+	if l.size += size; l.size > maxLarge {
 		for _, other := range l.rows {
 			other.decoded.Store(nil)
 		}
-		l.rows, l.size = nil, len(e.raw)
+		l.rows, l.size = nil, size
 	}
 	l.rows = append(l.rows, e)
 }
@@ -149,7 +161,7 @@ func (t table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	}
 	var boxed any = v
 	e.decoded.Store(&boxed)
-	if len(e.raw) >= largeRow {
+	if isLarge(e.raw) {
 		t.store.large.add(e)
 	}
 	r.Value = v

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,6 +36,46 @@ func TestLargeRowsAreForgotten(t *testing.T) {
 	}
 	if row, err := rows.decodeRow("k", large[0]); err != nil || row.Value == "" {
 		t.Errorf("a row that was forgotten: %v", err)
+	}
+}
+
+// Values of small rows with many members, which take several times their size, do not take memory without an end either.
+func TestRowsOfManyMembersAreForgotten(t *testing.T) {
+	t.Parallel()
+	type tagged struct {
+		ID   string
+		Tags map[string]string
+	}
+	rows := table[tagged]{store: &Store{}, name: "rows/"}
+	read := func(tags int) *entry {
+		v := tagged{ID: "vol-0123456789abcdef0", Tags: map[string]string{}}
+		for i := range tags {
+			v.Tags[fmt.Sprintf("%02d", i)] = ""
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &entry{raw: raw}
+		if row, err := rows.decodeRow("k", e); err != nil || len(row.Value.Tags) != tags {
+			t.Fatalf("%d tags: %+v, %v", tags, row.Value, err)
+		}
+		return e
+	}
+	few := read(5)
+	const each = 2 << 10 // that such a row takes at least
+	var many []*entry
+	for range 2 * maxLarge / each {
+		many = append(many, read(50))
+	}
+	kept := 0
+	for _, e := range many {
+		if e.decoded.Load() != nil {
+			kept++
+		}
+	}
+	if kept == 0 || kept*each > maxLarge || few.decoded.Load() == nil {
+		t.Errorf("%d rows of 50 tags are decoded, one with few: %t", kept, few.decoded.Load() != nil)
 	}
 }
 
