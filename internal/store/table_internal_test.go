@@ -39,7 +39,7 @@ func TestLargeRowsAreForgotten(t *testing.T) {
 	}
 }
 
-// Values of small rows with many members, which take several times their size, do not take memory without an end either.
+// Values of small rows with many members, which take several times their size, take no memory without an end either.
 func TestRowsOfManyMembersAreForgotten(t *testing.T) {
 	t.Parallel()
 	type tagged struct {
