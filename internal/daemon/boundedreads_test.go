@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -50,7 +51,11 @@ func TestRequestsThatAreNoCallsReadLittle(t *testing.T) {
 			read.Add(bytes)
 			return nil
 		})
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+		method := http.MethodGet
+		if strings.HasPrefix(path, revision.WaitConditionPrefix) {
+			method = http.MethodPut
+		}
+		r := httptest.NewRequestWithContext(ctx, method, path, nil)
 		if strings.HasSuffix(path, walkCluster) {
 			r.Header.Set("Authorization", token)
 		}
