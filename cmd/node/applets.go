@@ -62,7 +62,7 @@ var applets = map[string]applet{
 		c := warmpool.Command{IMDS: &imds.Client{}, Stderr: os.Stderr, Systemctl: control.Systemctl}
 		return c.Run(context.Background(), args)
 	},
-	"runc":               containertrust.Main,
+	"runc":               containertrust.Main, // of machines that were made before there was coracle-runc
 	"pull-sandbox-image": func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
 }
 

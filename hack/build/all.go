@@ -52,7 +52,7 @@ func allCommand() *cobra.Command {
 	flags.StringVar(&daemon, "daemon", filepath.Join("bin", "coracle"), "`file` of coracle")
 	flags.StringVar(&bundles, "bundles", filepath.Join("bin", "bundles"), "`directory` of bundles to build into")
 	flags.StringVar(&node, "node", filepath.Join("bin", "node"), "`directory` of what runs on nodes to build into")
-	flags.StringVar(&ldflags, "ldflags", "", "linker `flags` of coracle, coracle-node and coracle-csi")
+	flags.StringVar(&ldflags, "ldflags", "", "linker `flags` of Coracle's programs")
 	return cmd
 }
 

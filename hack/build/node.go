@@ -18,7 +18,7 @@ func nodeCommand() *cobra.Command {
 	var upstreamOnly bool
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Build coracle-node, coracle-csi, the upstream programs that run on nodes, and the node image",
+		Short: "Build the programs that run on nodes, Coracle's and upstream's, and the node image",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			into, err := filepath.Abs(into)
@@ -34,8 +34,8 @@ func nodeCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&into, "output", "o", filepath.Join("bin", "node"), "`directory` to build into")
-	flags.StringVar(&ldflags, "ldflags", "", "linker `flags` of coracle-node and coracle-csi, as coracle has them")
-	flags.BoolVar(&upstreamOnly, "upstream", false, "leave out coracle-node and coracle-csi")
+	flags.StringVar(&ldflags, "ldflags", "", "linker `flags` of Coracle's programs, as coracle has them")
+	flags.BoolVar(&upstreamOnly, "upstream", false, "leave out Coracle's programs")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func buildUpstream(ctx context.Context, programs *upstream.NodePrograms, report 
 
 // buildOurs builds the programs of nodes that are part of this module.
 func buildOurs(ctx context.Context, into, ldflags string) error {
-	for name, pkg := range map[string]string{upstream.MachineProgram: "./cmd/node", upstream.CSIProgram: "./cmd/csi"} {
+	for name, pkg := range upstream.OwnPrograms {
 		build := goBuild(ctx, ldflags, "-o", filepath.Join(into, name), pkg)
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {

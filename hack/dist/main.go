@@ -138,8 +138,10 @@ func (d distribution) build(ctx context.Context) error {
 		return err
 	}
 	stamp := "-s -w -X github.com/coracle-eks/coracle/internal/version.stamped=" + d.version
-	ours := map[string]string{"./cmd/coracle": "coracle", "./cmd/node": "node/" + upstream.MachineProgram,
-		"./cmd/csi": "node/" + upstream.CSIProgram}
+	ours := map[string]string{"./cmd/coracle": "coracle"}
+	for name, program := range upstream.OwnPrograms {
+		ours[program] = "node/" + name
+	}
 	for program, into := range ours {
 		fmt.Fprintf(os.Stderr, "building %s for %s\n", into, d.architecture)
 		cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, upstream.CompilerFlags, []string{

@@ -271,7 +271,7 @@ func checkNodes(_ context.Context, h Host) []Finding {
 		all = append(all, warnFinding("make node",
 			"what runs on nodes is not built; the first instance builds it, which takes some minutes and needs Go")...)
 	}
-	for _, name := range []string{upstream.MachineProgram, upstream.CSIProgram} {
+	for _, name := range slices.Sorted(maps.Keys(upstream.OwnPrograms)) {
 		if _, err := programs.Path(name); err != nil {
 			all = append(all, warnFinding("make node", "%v", err)...)
 		}

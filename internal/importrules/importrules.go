@@ -198,6 +198,8 @@ var Rules = []Rule{
 	{"internal/host/usernamespace", nil, []string{"github.com/aws", "k8s.io", "os/exec"},
 		"it knows the kernel, and no machine"},
 	{"cmd/csi", []string{"internal/guest/ebscsi"}, nil, "wiring of what CSI drivers run"},
+	{"cmd/runc", []string{"internal/guest/containertrust"}, []string{"github.com/aws", "k8s.io"},
+		"what stands before runc: it starts for each command in a container"},
 	{"cmd/node", []string{"internal/descriptor", "internal/guest", "internal/host/machine/launch"}, nil,
 		"wiring of what runs on a machine"},
 	{"internal/kube/client", []string{"internal/outbound"}, []string{"github.com/aws", "os/exec"},

@@ -14,6 +14,7 @@ import (
 var elsewhere = map[string]string{
 	"cmd/csi":        "runs in pods",
 	"cmd/node":       "runs in machines",
+	"cmd/runc":       "runs in machines",
 	"internal/guest": "makes and runs in root file systems of machines, whose users are the machine's own",
 	"internal/host/machine": "makes root file systems and cgroups of machines; on the host they are in " +
 		"a directory that is closed (test/secrets)",

@@ -19,14 +19,18 @@ import (
 // MachineProgram is the program of a machine itself: it launches the machine, and is its init.
 const MachineProgram = "coracle-node"
 
-// CSIProgram is what images of CSI drivers run.
-const CSIProgram = "coracle-csi"
+// OwnPrograms are the programs of nodes that are built with coracle, and their packages. coracle-runc is what containerd
+// takes for runc; images of CSI drivers run coracle-csi.
+var OwnPrograms = map[string]string{
+	MachineProgram: "./cmd/node",
+	"coracle-csi":  "./cmd/csi",
+	"coracle-runc": "./cmd/runc",
+}
 
 // NodePrograms finds and builds the programs that run on nodes. Its methods may be called concurrently.
 //
 // Most are upstream's, with two small ones of our own: containerd, the parts of the VPC CNI, CoreDNS, pause, ..., from
-// the module that package node pins. coracle-node (cmd/node) and coracle-csi (cmd/csi) are built with coracle and put
-// beside them. What is written in C, and runc, is in the node image (package nodeimage), in the directory image.
+// the module that package node pins. OwnPrograms are built with coracle and put beside them. What is written in C, and runc, is in the node image (package nodeimage), in the directory image.
 type NodePrograms struct{ cache *cache }
 
 // OpenNodePrograms returns the programs in the directory of the options or EnvNode, or in those called node beside the
@@ -52,7 +56,7 @@ func nodeModule() module {
 // Path returns the file of a program or of its data ("containerd", "coracle-node", "10-aws.conflist", ...).
 // The error is ErrNotBuilt until Ensure has built it.
 func (p *NodePrograms) Path(name string) (string, error) {
-	if name == MachineProgram || name == CSIProgram {
+	if OwnPrograms[name] != "" {
 		return p.findOurs(name)
 	}
 	m := nodeModule()
@@ -75,7 +79,7 @@ func (p *NodePrograms) Image() (dir string, err error) {
 
 // Ensure builds what is missing. It passes the steps of a build to report, which may be nil, one at a time.
 func (p *NodePrograms) Ensure(ctx context.Context, report func(Progress)) error {
-	for _, name := range []string{MachineProgram, CSIProgram} {
+	for name := range OwnPrograms {
 		if _, err := p.findOurs(name); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func TestNodeProgramsPath(t *testing.T) {
 	if p.Dir() != dir {
 		t.Errorf("programs are built into %s, want %s", p.Dir(), dir)
 	}
-	for _, name := range []string{"containerd", "10-aws.conflist", MachineProgram, CSIProgram} {
+	for _, name := range []string{"containerd", "10-aws.conflist", MachineProgram, "coracle-csi", "coracle-runc"} {
 		if _, err := p.Path(name); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s, which is not built: %v; want ErrNotBuilt with %s", name, err, dir)
 		}
@@ -52,9 +52,10 @@ func TestNodeProgramsPath(t *testing.T) {
 		t.Errorf("of another version: %v, want ErrNotBuilt", err)
 	}
 	writeNodePrograms(t, dir, node.Version())
-	writeProgram(t, filepath.Join(dir, MachineProgram), 0o755)
-	writeProgram(t, filepath.Join(dir, CSIProgram), 0o755)
-	for _, name := range []string{"containerd", "aws-k8s-agent", "10-aws.conflist", MachineProgram, CSIProgram} {
+	for name := range OwnPrograms {
+		writeProgram(t, filepath.Join(dir, name), 0o755)
+	}
+	for _, name := range []string{"containerd", "aws-k8s-agent", "10-aws.conflist", MachineProgram, "coracle-csi", "coracle-runc"} {
 		if path, err := p.Path(name); err != nil || path != filepath.Join(dir, name) {
 			t.Errorf("%s is at %s, %v", name, path, err)
 		}

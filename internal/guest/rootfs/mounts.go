@@ -17,13 +17,14 @@ const Layers = "/usr/lib/coracle/layers"
 
 const (
 	kubelet = "/usr/bin/kubelet"
-	// runc is where coracle-node, which stands in its place, finds runc: see package containertrust.
+	// runc is where coracle-runc, which stands in its place, finds runc: see package containertrust.
 	runc, runcOfBase = "/usr/lib/coracle/runc", "usr/sbin/runc"
 )
 
 // programs are seen at these paths, as in EKS AMIs; the names are those of Options.Program.
 var programs = map[string]string{
 	"coracle-node":            Init,
+	"coracle-runc":            "/usr/lib/coracle/coracle-runc",
 	"containerd":              "/usr/bin/containerd",
 	"containerd-shim-runc-v2": "/usr/bin/containerd-shim-runc-v2",
 	"ctr":                     "/usr/bin/ctr",

@@ -368,7 +368,8 @@ func (w *writer) commands() {
 		names = append(names, "bin/cloud-init", "bin/ec2-metadata", "sbin/mount.efs")
 	}
 	if w.o.KubernetesVersion != "" {
-		names = append(names, "bin/eks-warm-pool", "sbin/runc")
+		names = append(names, "bin/eks-warm-pool")
+		w.symlink("usr/sbin/runc", "../lib/coracle/coracle-runc")
 		switch w.o.Family {
 		case AL2:
 			names = append(names, "bin/private-dns-name", "bin/provider-id")
