@@ -20,7 +20,7 @@ TESTED      := 1.35 1.36
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # How the tests, and the daemon that they run, are built.
 TESTBUILD   := -tags crashpoints
-# How many packages "make test" tests at the same time in each of its two lanes, which together have the cores.
+# How many packages with nodes "make test" tests at a time, beside those without.
 PACKAGES    := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) + 1) / 2 )))
 # How long each fuzz target runs, and which do: all, unless FUZZ says otherwise.
 FUZZTIME ?= 10m
@@ -98,17 +98,18 @@ test-unit: ## run the tests that need Go alone: no root, no network, no setup; a
 
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
-	@$(MAKE) -k -j 2 test-clusters test-packages
+	@$(MAKE) -k -j 2 test-nodes test-packages
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
-# Clusters with nodes have a lane of their own: nodes of several packages at once would wait for each other. The longest
-# first. Linked without what debuggers read, in two thirds of the time, and not vetted again: "make check" does that.
-TEST := GOGC=400 CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m
-.PHONY: test-clusters test-packages
-test-clusters:
-	$(TEST) ./test/nodegroup ./test/addon ./test/eksctl ./test/nodes ./test/demo ./test/...
+# What has nodes is in a lane of its own, a package at a time, the longest first: nodes of several packages would wait for
+# each other. Linked without what debuggers read, in two thirds of the time, and not vetted again: "make check" does that.
+NODES := $(patsubst %,./test/%,nodegroup addon eksctl nodes demo container chaos efs faults volumes)
+TEST  := GOGC=400 CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -timeout 60m
+.PHONY: test-nodes test-packages
+test-nodes:
+	$(TEST) -p $(PACKAGES) $(NODES)
 test-packages:
-	$(TEST) $$(go list ./... | grep -v /coracle/test/)
+	$(TEST) $$(go list ./... | grep -v -x -F "$$(go list $(NODES))")
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
