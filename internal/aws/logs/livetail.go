@@ -182,8 +182,10 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 				Message: aws.String(fmt.Sprintf(
 					"Live Tail is not supported for log groups of the class %s, which is that of %s", g.Class, g.Name))}
 		}
-		if _, err := s.namesOf(ctx, g, "", in.LogStreamNames); err != nil {
-			return nil, err
+		if len(in.LogStreamNames) > 0 { // each must be there
+			if _, err := s.namesOf(ctx, g, "", in.LogStreamNames); err != nil {
+				return nil, err
+			}
 		}
 		if !slices.ContainsFunc(t.groups, func(other *tailed) bool { return other.ID == g.ID }) {
 			t.groups = append(t.groups, &tailed{LogGroup: g, after: s.events.LastSeq(events.GroupID(g.ID))})

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -45,6 +49,40 @@ func TestTailsLookUpStreamsOneByOne(t *testing.T) {
 		}
 		if len(group.streams) > maxTailedStreams {
 			t.Fatalf("a session remembers %d streams", len(group.streams))
+		}
+	}
+}
+
+// TestTailsListNoStreams begins sessions in a group of many streams.
+func TestTailsListNoStreams(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Store: storetest.New(t)})
+	var err error
+	if s.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.events.Close() }) //nolint:errcheck // nothing was written
+	ctx := wire.WithRegion(wire.WithCaller(t.Context(), wire.Caller{Account: "111122223333"}), "eu-west-1")
+	at := scopeOf(ctx)
+	group := record.LogGroup{Account: at.account, Region: at.region, Name: "app", ID: 7,
+		Class: types.LogGroupClassStandard}
+	ops := []store.Op{s.groups.PutOp(at.groupKey(group.Name), group)}
+	for id := range uint64(60) {
+		stream := record.LogStream{Account: at.account, GroupID: 7, Name: fmt.Sprintf("s%d", id), ID: id + 1}
+		ops = append(ops, s.streams.PutOp(record.LogStreamKey(7, stream.Name), stream))
+	}
+	if err := s.store.Txn(ctx, ops...); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []cloudwatchlogs.StartLiveTailInput{
+		{LogGroupIdentifiers: []string{group.ARN(), group.ARN()}},
+		{LogGroupIdentifiers: []string{group.ARN()}, LogStreamNamePrefixes: []string{"s"}},
+		{LogGroupIdentifiers: []string{group.ARN()}, LogStreamNames: []string{"s1", "s2"}},
+	} {
+		var read int64
+		metered := store.Metered(ctx, func(bytes int64) error { read += bytes; return nil })
+		if _, err := s.newTail(metered, &in); err != nil || read > 2000 {
+			t.Errorf("%+v reads %d bytes: %v", in, read, err)
 		}
 	}
 }

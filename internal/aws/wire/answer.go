@@ -100,11 +100,13 @@ func (a *answer) chargeRead(ctx context.Context, account string, bytes int64) er
 	return a.hold(ctx, account, over)
 }
 
-// release gives back what the answer holds, and ends the turn of its request.
+// release gives back what the answer holds, and ends the turn of its request. A stream releases it with each event that
+// has been written: what is read for the next one counts anew.
 func (a *answer) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.turn.end()
+	a.read = 0
 	if a.held > 0 {
 		a.shares.release(a.account, a.held)
 		a.held = 0

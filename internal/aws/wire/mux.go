@@ -285,7 +285,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if !IsInProcess(ctx) { // controllers must get on in an account that is full
 		ctx = store.Limited(ctx)
 	}
-	if !c.answer.part && op.served.events == nil { // a stream lists all the time, and keeps nothing
+	if !c.answer.part {
 		request := ctx
 		ctx = store.Metered(ctx, func(bytes int64) error {
 			return c.answer.chargeRead(request, c.caller.Account, bytes)
@@ -305,9 +305,6 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		return service, events, err
 	}
 	out, _, err := op.callMethod(run, in)
-	if err == nil {
-		err = store.MeterError(ctx) // the method may have taken it for a row that is not there
-	}
 	if err != nil {
 		return service, nil, err
 	}
@@ -451,6 +448,9 @@ func (op *operation) callMethod(ctx context.Context, in reflect.Value) (out, eve
 	results := op.served.method.Call([]reflect.Value{reflect.ValueOf(ctx), in})
 	if e := results[len(results)-1]; !e.IsNil() {
 		return out, events, e.Interface().(error)
+	}
+	if err := store.MeterError(ctx); err != nil { // the method may have taken it for a row that is not there
+		return out, events, err
 	}
 	switch {
 	case dry:

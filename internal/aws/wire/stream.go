@@ -161,6 +161,7 @@ func (m *Mux) sendStream(s *stream, w http.ResponseWriter, r *request, c *call) 
 			if name, payload, err = s.op.events.appendEvent(payload[:0], e); err == nil {
 				gone = to.writeEvent(payload, content, eventstream.MessageTypeHeader, eventstream.EventMessageType,
 					eventstream.EventTypeHeader, name)
+				c.answer.release()
 				return gone == nil
 			}
 		}
