@@ -86,6 +86,9 @@ func Metered(ctx context.Context, count func(bytes int64) error) context.Context
 	return context.WithValue(ctx, meterKey{}, &meter{count: count})
 }
 
+// IsMetered reports whether the reads of a context are counted.
+func IsMetered(ctx context.Context) bool { return ctx.Value(meterKey{}) != nil }
+
 // Bounded returns a context whose reads fail beyond so many bytes, and are counted by the meter of ctx as well. It is
 // for what anybody can have done who has signed no request, or whose requests no account is charged for.
 func Bounded(ctx context.Context, most int64) context.Context {

@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"sync"
+
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // DefaultMaxAnswers limits the memory of all large answers together, in bytes, unless [Options] says otherwise.
@@ -19,8 +21,9 @@ const (
 // answer accounts for the memory that one answer holds, of that of all answers, until its client has read it.
 type answer struct {
 	shares *shares[string]
-	// part is set for a request that another one makes in this process: its account has the turn already, and is charged
-	// for what both read.
+	// part is set for a request in this process that another one makes, or a webhook: whose work it is has a turn already,
+	// and is charged for what both read, or is bounded. It waits for no turn of its own, whoever signed it: nobody who
+	// has a turn waits for one of another account.
 	part bool
 
 	mu      sync.Mutex
@@ -40,7 +43,7 @@ func (m *Mux) newAnswer(ctx context.Context) *answer {
 	if outer := callFrom(ctx).answer; outer != nil {
 		return &answer{shares: outer.shares, part: true}
 	}
-	return &answer{shares: m.ownAnswers}
+	return &answer{shares: m.ownAnswers, part: store.IsMetered(ctx)}
 }
 
 // HoldAnswer takes memory for the answer to the request of ctx from what the answers to the caller's account, and to

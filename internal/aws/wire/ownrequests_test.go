@@ -34,6 +34,9 @@ func (h *holding) DescribeCluster(ctx context.Context, in *eks.DescribeClusterIn
 		if _, err := h.rows.List(ctx, ""); err != nil {
 			return nil, err
 		}
+	case "read":
+		_, err := h.rows.List(ctx, "")
+		return &eks.DescribeClusterOutput{}, err
 	case "outer": // another request in this process, as one of CloudFormation makes one of EC2
 		if _, err := eks.NewFromConfig(config(h.m)).DescribeCluster(ctx,
 			&eks.DescribeClusterInput{Name: aws.String("short")}); err != nil {
@@ -112,10 +115,14 @@ func TestOwnRequestsAreMetered(t *testing.T) {
 	if err := h.inProcess(t.Context(), "rows"); err != nil {
 		t.Errorf("after the first has ended: %v", err)
 	}
+	if err := h.inProcess(store.Bounded(t.Context(), 1000), "read"); err == nil {
+		t.Error("a request of a webhook reads more than its bound")
+	}
 }
 
 // TestOwnRequestsTakeTurns shows that few requests that the daemon makes for one account run at a time, however many
-// stacks it has; that users have turns apart from those; and that a request which makes another has one turn for both.
+// stacks it has; that users have turns apart from those; and that a request which makes another has one turn for both,
+// and so has a webhook, whose reads are bounded.
 func TestOwnRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,6 +143,9 @@ func TestOwnRequestsTakeTurns(t *testing.T) {
 		}
 		if answer := h.fromUser(t, "short"); strings.Contains(answer, "Rate exceeded") {
 			t.Errorf("a user waits for controllers: %s", answer)
+		}
+		if err := h.inProcess(store.Bounded(t.Context(), 1000), "short"); err != nil {
+			t.Errorf("a webhook, which has turns of its own, waits for controllers: %v", err)
 		}
 		h.proceed <- struct{}{}
 		<-h.begun // the last one

@@ -2,21 +2,26 @@ package authenticator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator/authenticatortest"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -130,6 +135,51 @@ func TestOurSTSVerifiesTokens(t *testing.T) {
 	if got := r.authenticate(r.token(bob, name, now)); got.Authenticated {
 		t.Errorf("with a deleted key: %+v", got)
 	}
+}
+
+// busy is a service whose requests last until the test lets them go on.
+type busy struct{ begun, proceed chan struct{} }
+
+func (b busy) DescribeCluster(context.Context, *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+	b.begun <- struct{}{}
+	<-b.proceed
+	return &eks.DescribeClusterOutput{}, nil
+}
+
+// TestReviewsWaitForNoTurnsOfTheSigner signs more tokens than a cluster has turns with a key of another account, for
+// which the daemon carries out as many requests as it may.
+func TestReviewsWaitForNoTurnsOfTheSigner(t *testing.T) {
+	t.Parallel()
+	r := newRealSTS(t)
+	b := busy{make(chan struct{}), make(chan struct{})}
+	r.aws.Mux.Register(wire.EKS, wire.Handle(b.DescribeCluster, wire.OnAll))
+	stranger := r.aws.NewAccount(t, iamtest.Other)
+	config := r.config(stranger)
+	config.HTTPClient = &http.Client{Transport: r.aws.Mux.Transport()}
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	defer close(b.proceed)
+	describe := func() {
+		if _, err := eks.NewFromConfig(config).DescribeCluster(t.Context(),
+			&eks.DescribeClusterInput{Name: aws.String("x")}); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 16 { // see wire
+		requests.Go(describe)
+		<-b.begun
+	}
+	now := time.Now()
+	var reviews sync.WaitGroup
+	for i := range 2 * maxClusterReviews {
+		token := r.token(stranger, name, now.Add(-time.Duration(i)*time.Second))
+		reviews.Go(func() {
+			if got := r.authenticate(token); got.Authenticated || !strings.Contains(got.Error, errNotMapped.Error()) {
+				t.Errorf("a token of a stranger: %+v", got)
+			}
+		})
+	}
+	reviews.Wait()
 }
 
 func TestAWSCommandLineMakesTokens(t *testing.T) {
