@@ -48,9 +48,8 @@ func (a *Authenticator) authenticate(w http.ResponseWriter, r *http.Request, c r
 		deny(err)
 		return
 	case err != nil:
-		// The API server tries again after 429 and 5xx.
 		log.WithError(err).Warn("access denied")
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		askAgain(w, err)
 		return
 	}
 	log.WithFields(logrus.Fields{

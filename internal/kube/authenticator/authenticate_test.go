@@ -545,7 +545,7 @@ func TestSTSTrouble(t *testing.T) {
 		f.sts.mu.Unlock()
 		got, body := f.post("/clusters/"+clusterID+"/authenticate",
 			&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, nil)
-		if got != http.StatusServiceUnavailable { // the API server asks again
+		if got != http.StatusTooManyRequests { // the API server asks again; not so after 503
 			t.Errorf("STS answers %d: got %d %s", status, got, body)
 		}
 	}

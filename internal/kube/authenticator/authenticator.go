@@ -129,6 +129,8 @@ func (a *Authenticator) withCluster(serve func(http.ResponseWriter, *http.Reques
 			http.Error(w, "the client certificate is not that of the API server of cluster "+id, http.StatusForbidden)
 			return
 		}
+		// STS and EC2 are asked within the bound, and with the turn of the review: whose requests these are, the signer of
+		// the token chooses.
 		r = r.WithContext(store.Bounded(r.Context(), mostRead))
 		c, err := a.cluster(r.Context(), id)
 		switch {
@@ -142,19 +144,25 @@ func (a *Authenticator) withCluster(serve func(http.ResponseWriter, *http.Reques
 	}
 }
 
-// inTurn serves a review once it has its turn. API servers ask again if it has none.
+// inTurn serves a review once it has its turn.
 func inTurn(
 	t *turns, serve func(http.ResponseWriter, *http.Request, record.Cluster),
 ) func(http.ResponseWriter, *http.Request, record.Cluster) {
 	return func(w http.ResponseWriter, r *http.Request, c record.Cluster) {
 		end, err := t.begin(r.Context(), c)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			askAgain(w, err)
 			return
 		}
 		defer end()
 		serve(w, r, c)
 	}
+}
+
+// askAgain has the API server send a review again: it does so after 429, 500 and 504, and not after 503.
+// https://pkg.go.dev/k8s.io/apiserver/pkg/util/webhook#DefaultShouldRetry
+func askAgain(w http.ResponseWriter, err error) {
+	http.Error(w, err.Error(), http.StatusTooManyRequests)
 }
 
 // cluster returns the cluster with that ID.

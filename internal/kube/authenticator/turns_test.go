@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,14 @@ func TestUnknownTokensHoldUpNoAuthorization(t *testing.T) {
 		ends = append(ends, end)
 	}
 	f.authorize(user, authorizationv1.SubjectAccessReviewSpec{})
+	answer := httptest.NewRecorder()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	inTurn(&f.auth.authentications, f.auth.authenticate)(answer, httptest.NewRequestWithContext(gone, http.MethodPost, "/",
+		nil), record.Cluster{Account: account, ID: clusterID})
+	if answer.Code != http.StatusTooManyRequests { // API servers ask again
+		t.Errorf("a review without a turn is answered with %d %s", answer.Code, answer.Body)
+	}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	r, err := http.NewRequestWithContext(short, http.MethodPost, f.server.URL+"/clusters/"+clusterID+"/authenticate",
