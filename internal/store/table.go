@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,22 +109,13 @@ func newEntry(key string, kv *mvccpb.KeyValue) *entry {
 	}
 }
 
-// largeRow is the size of rows whose values are not kept for ever once they are decoded, in bytes: they may take many
-// times the memory that the quota of their account counts. So may smaller ones with many short members, such as tags.
-// maxLarge is the size of those that are kept together, decoded, and memberSize that of a member beside its text.
+// largeRow is the size of rows whose values are not kept for ever once they are decoded, in bytes, and maxLarge that of
+// those which are kept together, decoded. Smaller ones whose values take much more memory than the quota of their
+// account counts are not kept for ever either.
 const (
-	largeRow   = 4 << 10
-	maxLarge   = 64 << 20
-	memberSize = 48
+	largeRow = 4 << 10
+	maxLarge = 64 << 20
 )
-
-// decodedSize estimates the memory that the value of a row takes.
-func decodedSize(raw []byte) int { return len(raw) + memberSize*bytes.Count(raw, []byte(`":`)) }
-
-// isLarge reports whether the value of a row is not kept for ever.
-func isLarge(raw []byte) bool {
-	return len(raw) >= largeRow || decodedSize(raw) > 2*(len(raw)+rowOverhead)
-}
 
 // largeRows are the large rows that are decoded.
 type largeRows struct {
@@ -134,12 +124,11 @@ type largeRows struct {
 	size int // in bytes, decoded
 }
 
-// add counts a row that has been decoded. Once there are too many, all others are forgotten, and decoded at their next
-// read.
-func (l *largeRows) add(e *entry) {
+// add counts a row that has been decoded, whose value takes so many bytes. Once there are too many, all others are
+// forgotten, and decoded at their next read.
+func (l *largeRows) add(e *entry, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	size := decodedSize(e.raw)
 	if l.size += size; l.size > maxLarge {
 		for _, other := range l.rows {
 			other.decoded.Store(nil)
@@ -161,8 +150,8 @@ func (t table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	}
 	var boxed any = v
 	e.decoded.Store(&boxed)
-	if isLarge(e.raw) {
-		t.store.large.add(e)
+	if size := decodedSize(&v); len(e.raw) >= largeRow || size > 2*(len(e.raw)+rowOverhead) {
+		t.store.large.add(e, size)
 	}
 	r.Value = v
 	return r, nil

@@ -3,8 +3,12 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Values of large rows do not take memory without an end, those of small ones stay.
@@ -39,44 +43,113 @@ func TestLargeRowsAreForgotten(t *testing.T) {
 	}
 }
 
-// Values of small rows with many members, which take several times their size, take no memory without an end either.
+// rowOf is a row as the JSON of a value, read once.
+func rowOf[T any](t *testing.T, rows table[T], v T) *entry {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &entry{raw: raw}
+	if _, err := rows.decodeRow("k", e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Values of small rows that take several times their size, those of many members and those of lists of short texts,
+// take no memory without an end either.
 func TestRowsOfManyMembersAreForgotten(t *testing.T) {
 	t.Parallel()
-	type tagged struct {
+	type object struct {
 		ID   string
 		Tags map[string]string
-	}
-	rows := table[tagged]{store: &Store{}, name: "rows/"}
-	read := func(tags int) *entry {
-		v := tagged{ID: "vol-0123456789abcdef0", Tags: map[string]string{}}
-		for i := range tags {
-			v.Tags[fmt.Sprintf("%02d", i)] = ""
+		List []string
+		Deep []struct {
+			On               *bool  `json:",omitempty"`
+			A, B, C, D, E, F string `json:",omitempty"`
 		}
-		raw, err := json.Marshal(v)
-		if err != nil {
+	}
+	tagged := object{ID: "vol-0123456789abcdef0", Tags: map[string]string{}}
+	for i := range 50 {
+		tagged.Tags[fmt.Sprintf("%02d", i)] = ""
+	}
+	letters := object{List: slices.Repeat([]string{"a"}, 850)}
+	var empty object
+	if err := json.Unmarshal([]byte(`{"Deep":[`+strings.Repeat("{},", 850)+`{}]}`), &empty); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		v    object
+		each int // bytes that such a row takes at least, decoded
+	}{
+		"tags": {tagged, 2 << 10}, "letters": {letters, 850 * 16}, "empty objects": {empty, 850 * 100},
+	} {
+		rows := table[object]{store: &Store{}, name: "rows/"}
+		few := rowOf(t, rows, object{ID: "vol-0123456789abcdef0", Tags: map[string]string{"Name": "x", "team": "y"},
+			List: []string{"default", "kube-system"}})
+		var many []*entry
+		for range 2 * maxLarge / test.each {
+			many = append(many, rowOf(t, rows, test.v))
+		}
+		if size := len(many[0].raw); size >= largeRow {
+			t.Fatalf("%s: a row has %d bytes, and is large by that alone", name, size)
+		}
+		kept := 0
+		for _, e := range many {
+			if e.decoded.Load() != nil {
+				kept++
+			}
+		}
+		if kept == 0 || kept*test.each > maxLarge || few.decoded.Load() == nil {
+			t.Errorf("%s: %d rows of %d are decoded, one with few: %t", name, kept, len(many), few.decoded.Load() != nil)
+		}
+	}
+}
+
+// The measure of a decoded value is about what the heap grows by. No other test runs beside it.
+func TestDecodedSize(t *testing.T) {
+	type part struct {
+		Name *string
+		Rest map[string]int
+	}
+	type object struct {
+		At    time.Time
+		Any   any
+		Bytes []byte
+		Pairs [2]string
+		Parts []part
+		Tags  map[string]string
+	}
+	v := object{At: time.Now(), Any: []any{"x", 1.0}, Bytes: make([]byte, 3000), Pairs: [2]string{"aaaa", "bbbb"},
+		Tags: map[string]string{}}
+	for i := range 40 {
+		v.Parts = append(v.Parts, part{Name: new(fmt.Sprintf("name-%04d", i)), Rest: map[string]int{"x": 1}})
+		v.Tags[fmt.Sprintf("key-of-%09d", i)] = strings.Repeat("v", 16)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded := make([]object, 2000)
+	before := heapSize()
+	for i := range decoded {
+		if err := json.Unmarshal(raw, &decoded[i]); err != nil {
 			t.Fatal(err)
 		}
-		e := &entry{raw: raw}
-		if row, err := rows.decodeRow("k", e); err != nil || len(row.Value.Tags) != tags {
-			t.Fatalf("%d tags: %+v, %v", tags, row.Value, err)
-		}
-		return e
 	}
-	few := read(5)
-	const each = 2 << 10 // that such a row takes at least
-	var many []*entry
-	for range 2 * maxLarge / each {
-		many = append(many, read(50))
+	took := (heapSize() - before) / len(decoded)
+	if got := decodedSize(&decoded[0]) - int(reflect.TypeFor[object]().Size()); got < took*3/4 || got > took*4/3 {
+		t.Errorf("a value of %d bytes is measured as %d", took, got)
 	}
-	kept := 0
-	for _, e := range many {
-		if e.decoded.Load() != nil {
-			kept++
-		}
-	}
-	if kept == 0 || kept*each > maxLarge || few.decoded.Load() == nil {
-		t.Errorf("%d rows of 50 tags are decoded, one with few: %t", kept, few.decoded.Load() != nil)
-	}
+	runtime.KeepAlive(decoded)
+}
+
+func heapSize() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }
 
 // What counts rows does not decode them.
