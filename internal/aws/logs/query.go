@@ -126,6 +126,9 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	if err != nil {
 		return nil, err
 	}
+	if err := s.authorizeSourced(ctx, query, groups); err != nil {
+		return nil, err
+	}
 	if err := s.checkQueryable(groups, end); err != nil {
 		return nil, err
 	}
@@ -149,6 +152,23 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 		return nil, err
 	}
 	return &cloudwatchlogs.StartQueryOutput{QueryId: &q.ID}, nil
+}
+
+// authorizeSourced decides about the groups that SOURCE has selected for a query: there may be others than when its
+// targets were listed.
+func (s *Service) authorizeSourced(ctx context.Context, query *insights.Query, groups []record.LogGroup) error {
+	if query.Source() == nil || !query.Source().All {
+		return nil
+	}
+	names := make([]string, len(groups))
+	for i, g := range groups {
+		names[i] = g.Name
+	}
+	targets, err := s.onGroups(ctx, "logs:StartQuery", names)
+	if err != nil {
+		return err
+	}
+	return wire.Authorize(ctx, targets...)
 }
 
 // countConcurrent returns the number of queries of an account that have not ended.

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -373,5 +375,30 @@ func TestExpensivePatternsGetLess(t *testing.T) {
 	}
 	if found != 20 || pages < 3 {
 		t.Errorf("%d events in %d pages", found, pages)
+	}
+}
+
+// A query reads no group that nobody has decided about: one is created while the others that SOURCE selects are.
+func TestAQueryReadsWhatWasDecidedAbout(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.group("/app/a")
+	late := record.LogGroup{Account: account, Region: region, Name: "/app/late", ID: 99,
+		Class: types.LogGroupClassStandard}
+	w.Mu.Lock()
+	w.Deny = func(_ wire.Caller, target wire.Target) bool {
+		if _, err := record.LogGroups(w.store).Put(t.Context(), record.LogGroupKey(account, region, late.Name),
+			late); err != nil {
+			t.Error(err)
+		}
+		return strings.Contains(target.Resource, late.Name)
+	}
+	w.Mu.Unlock()
+	_, err := w.query("SOURCE logGroups(namePrefix: ['/app/']) | fields @message")
+	if code := awstest.Code(err); code != "AccessDeniedException" {
+		t.Errorf("a query of a group that is denied: %v", err)
+	}
+	if n := record.LogQueries(w.store).Count(""); n != 0 {
+		t.Errorf("%d queries are recorded", n)
 	}
 }

