@@ -66,28 +66,19 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 	return nil
 }
 
-// deleteRecords removes all that the store knows of the cluster, at once: nobody ever sees half of it.
+// deleteBatch is the number of records that are read and removed at a time.
+const deleteBatch = 50
+
+// deleteRecords removes all that the store knows of the cluster. What there is any number of goes first, a part at a
+// time: nobody sees a cluster that is being deleted as whole. The rest goes at once.
 func (c *Controller) deleteRecords(ctx context.Context, cluster record.Cluster) error {
 	key := cluster.Key()
-	ops := []store.Op{
-		c.planes.RemoveOp(key),
-		c.secrets.RemoveOp(key),
-		c.issuers.RemoveOp(store.Key(cluster.ID)),
-	}
 	below := store.Prefix(cluster.Account, cluster.Region, cluster.Name)
-	entries, err := c.accessEntries.List(ctx, below)
-	if err != nil {
+	if err := deleteBelow(ctx, c.o.Store, c.accessEntries, below); err != nil {
 		return err
 	}
-	for _, r := range entries {
-		ops = append(ops, c.accessEntries.RemoveOp(r.Key))
-	}
-	updates, err := c.updates.List(ctx, below)
-	if err != nil {
+	if err := deleteBelow(ctx, c.o.Store, c.updates, below); err != nil {
 		return err
-	}
-	for _, r := range updates {
-		ops = append(ops, c.updates.RemoveOp(r.Key))
 	}
 	row, err := c.clusters.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -96,5 +87,23 @@ func (c *Controller) deleteRecords(ctx context.Context, cluster record.Cluster) 
 	if err != nil {
 		return err
 	}
-	return c.o.Store.Txn(ctx, append(ops, c.clusters.DeleteOp(row))...)
+	return c.o.Store.Txn(ctx, c.planes.RemoveOp(key), c.secrets.RemoveOp(key), c.issuers.RemoveOp(store.Key(cluster.ID)),
+		c.clusters.DeleteOp(row))
+}
+
+// deleteBelow removes the records of a table whose keys begin with prefix.
+func deleteBelow[T any](ctx context.Context, s *store.Store, table store.Table[T], prefix string) error {
+	for {
+		rows, _, err := table.Page(ctx, prefix, "", deleteBatch)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		ops := make([]store.Op, len(rows))
+		for i, row := range rows {
+			ops[i] = table.RemoveOp(row.Key)
+		}
+		if err := s.Txn(ctx, ops...); err != nil {
+			return err
+		}
+	}
 }
