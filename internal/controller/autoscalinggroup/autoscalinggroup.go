@@ -126,7 +126,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.refreshes, "", groupOfPart),
 			reconcile.Mapped(c.schedules, "", groupOfPart),
 		},
-		Workers:    4,
+		// A pass waits for others of its account whenever it asks EC2.
+		Workers: 8, AccountWorkers: 2, Timeout: 5 * time.Minute,
 		Resync:     10 * time.Minute,
 		MaxBackoff: time.Minute,
 		Clock:      c.clock,

@@ -143,7 +143,8 @@ func (c *Controller) Controller() reconcile.Controller {
 			}),
 			c.watchLogs,
 		},
-		Workers: 4,
+		// A pass waits for others of its account when it asks CloudWatch Logs.
+		Workers: 8, AccountWorkers: 2, Timeout: 5 * time.Minute,
 		// Files of types that are off are not watched, only kept small.
 		Resync:     30 * time.Second,
 		MaxBackoff: 5 * time.Second,
