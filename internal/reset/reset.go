@@ -17,6 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/filetree"
 	"github.com/coracle-eks/coracle/internal/host/hostsfile"
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/host/trust"
 	"github.com/coracle-eks/coracle/internal/process"
 )
@@ -60,7 +61,7 @@ func end(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 		return err
 	}
 	killed, err := process.Kill(dir.Owner())
-	if errors.Is(err, process.ErrStuck) && os.Geteuid() == 0 { // a launcher may wait for its machine
+	if errors.Is(err, process.ErrStuck) && mayHaveMachines() { // a launcher may wait for its machine
 		if _, err := removeMachines(dir.Owner()); err != nil {
 			return err
 		}
@@ -89,11 +90,18 @@ func end(ctx context.Context, dir datadir.Dir, progress func(string)) error {
 	return nil
 }
 
+// mayHaveMachines reports whether a daemon of this user can have launched machines: root can, unless it is root of a
+// user namespace, as in rootless containers, which may not even look for what machines leave.
+func mayHaveMachines() bool { return os.Geteuid() == 0 && !preflight.Here().Rootless }
+
 // removeHost removes what only root can have made outside the data directory: cgroups, namespaces, links, devices,
 // names.
 func removeHost(ctx context.Context, owner string, progress func(string)) error {
 	// What cannot be removed does not keep the rest.
-	n, err := removeMachines(owner)
+	n, err := 0, error(nil)
+	if mayHaveMachines() {
+		n, err = removeMachines(owner)
+	}
 	named, err2 := hostsfile.Remove(ctx, owner)
 	if n > 0 {
 		progress(fmt.Sprintf("removed %d namespaces, links, cgroups and loop devices", n))

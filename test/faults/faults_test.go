@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
@@ -82,12 +84,22 @@ func newHost(t *testing.T, parent string, within []string) *host {
 	}
 	h := &host{t: t, binary: harness.Binary(t), listen: harness.FreeAddress(t), within: within,
 		dir: filepath.Join(parent, "data")}
-	t.Cleanup(func() {
-		if out, err := exec.Command(h.binary, "reset", "--yes", "--data-dir", h.dir).CombinedOutput(); err != nil {
-			t.Errorf("coracle reset: %v\n%s", err, out)
-		}
-	})
+	t.Cleanup(h.reset)
 	return h
+}
+
+// reset removes what the daemon made. In the user namespace of a daemon its processes are known to that namespace alone.
+func (h *host) reset() {
+	argv := []string{h.binary, "reset", "--yes", "--data-dir", h.dir}
+	if pid, held, err := datadir.Dir(h.dir).Holder(); err == nil && held && slices.Equal(h.within, userNamespace) {
+		argv = append([]string{"nsenter", "--user", "--preserve-credentials", "--target", strconv.Itoa(pid)}, argv...)
+	}
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		h.t.Errorf("coracle reset: %v\n%s", err, out)
+	}
+	if left, err := exec.Command("pgrep", "--full", "--list-full", h.dir).Output(); err == nil {
+		h.t.Errorf("coracle reset left processes:\n%s", left)
+	}
 }
 
 // tempDir returns a directory with a short name, as sockets need it.
