@@ -19,8 +19,8 @@ import (
 // MachineProgram is the program of a machine itself: it launches the machine, and is its init.
 const MachineProgram = "coracle-node"
 
-// OwnPrograms are the programs of nodes that are built with coracle, and their packages. coracle-runc is what containerd
-// takes for runc; images of CSI drivers run coracle-csi.
+// OwnPrograms are the programs of nodes that are built with coracle, and their packages. coracle-runc is what
+// containerd takes for runc; images of CSI drivers run coracle-csi.
 var OwnPrograms = map[string]string{
 	MachineProgram: "./cmd/node",
 	"coracle-csi":  "./cmd/csi",
@@ -30,7 +30,8 @@ var OwnPrograms = map[string]string{
 // NodePrograms finds and builds the programs that run on nodes. Its methods may be called concurrently.
 //
 // Most are upstream's, with two small ones of our own: containerd, the parts of the VPC CNI, CoreDNS, pause, ..., from
-// the module that package node pins. OwnPrograms are built with coracle and put beside them. What is written in C, and runc, is in the node image (package nodeimage), in the directory image.
+// the module that package node pins. OwnPrograms are built with coracle and put beside them. What is written in C, and
+// runc, is in the node image (package nodeimage), in the directory image.
 type NodePrograms struct{ cache *cache }
 
 // OpenNodePrograms returns the programs in the directory of the options or EnvNode, or in those called node beside the

@@ -55,7 +55,8 @@ func TestNodeProgramsPath(t *testing.T) {
 	for name := range OwnPrograms {
 		writeProgram(t, filepath.Join(dir, name), 0o755)
 	}
-	for _, name := range []string{"containerd", "aws-k8s-agent", "10-aws.conflist", MachineProgram, "coracle-csi", "coracle-runc"} {
+	for _, name := range []string{"containerd", "aws-k8s-agent", "10-aws.conflist", MachineProgram, "coracle-csi",
+		"coracle-runc"} {
 		if path, err := p.Path(name); err != nil || path != filepath.Join(dir, name) {
 			t.Errorf("%s is at %s, %v", name, path, err)
 		}

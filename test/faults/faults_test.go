@@ -88,7 +88,7 @@ func newHost(t *testing.T, parent string, within []string) *host {
 	return h
 }
 
-// reset removes what the daemon made. In the user namespace of a daemon its processes are known to that namespace alone.
+// reset removes what the daemon made. The processes of a daemon in a user namespace are known in that namespace alone.
 func (h *host) reset() {
 	argv := []string{h.binary, "reset", "--yes", "--data-dir", h.dir}
 	if pid, held, err := datadir.Dir(h.dir).Holder(); err == nil && held && slices.Equal(h.within, userNamespace) {
