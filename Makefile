@@ -20,7 +20,7 @@ TESTED      := 1.35 1.36
 TESTED_ADDONS := metrics-server vpc-cni@v1.23.1-eksbuild.1
 # How the tests, and the daemon that they run, are built.
 TESTBUILD   := -tags crashpoints
-# How many packages with nodes "make test" tests at a time, beside those without.
+# How many packages "make test" tests at the same time in each of its two lanes, which together have the cores.
 PACKAGES    := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) + 1) / 2 )))
 # How long each fuzz target runs, and which do: all, unless FUZZ says otherwise.
 FUZZTIME ?= 10m
@@ -101,13 +101,14 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 	@$(MAKE) -k -j 2 test-nodes test-packages
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
-# What has nodes is in a lane of its own, a package at a time, the longest first: nodes of several packages would wait for
-# each other. Linked without what debuggers read, in two thirds of the time, and not vetted again: "make check" does that.
-NODES := $(patsubst %,./test/%,nodegroup addon eksctl nodes demo container chaos efs faults volumes)
-TEST  := GOGC=400 CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -timeout 60m
+# What has nodes is in a lane of its own, the longest first, lest nodes of several packages wait for each other; some
+# without nodes are with it, as the other lane would end later. Linked without what debuggers read, in two thirds of the
+# time, and not vetted again: "make check" does that.
+NODES := $(patsubst %,./test/%,nodegroup addon eksctl nodes demo container chaos efs faults volumes logs simulated)
+TEST  := GOGC=400 CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m
 .PHONY: test-nodes test-packages
 test-nodes:
-	$(TEST) -p $(PACKAGES) $(NODES)
+	$(TEST) $(NODES)
 test-packages:
 	$(TEST) $$(go list ./... | grep -v -x -F "$$(go list $(NODES))")
 
