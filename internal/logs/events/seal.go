@@ -367,6 +367,10 @@ func (s *Store) replaceParts(g *group, old []*part, p *part, sealed uint64, raw 
 		return forget(err)
 	}
 	g.groupRow, g.parts = row, parts
+	// What was deleted before it was sealed had its chunks in the catalog until now, whatever was compacted meanwhile.
+	if g.removed += raw; p != nil && sealed > 0 {
+		g.removed -= p.raw
+	}
 	g.notifyWaiters()
 	g.mu.Unlock()
 	if err := durable(); err != nil {
