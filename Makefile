@@ -132,7 +132,7 @@ tested-addons:
 
 .PHONY: bench
 bench: setup daemon tested-bundles node ## measure what the documentation claims (the first time makes a million audit events)
-	@scripts/setup jq zstd
+	@scripts/setup jq zstd runc iptables conntrack
 	go test -run '^$$' -bench . -benchtime 1x -p 1 -timeout 90m ./test/bench ./test/simulated
 	go test -run '^$$' -bench PodToPod -benchtime 5x ./internal/host/network
 	go test -run '^$$' -bench 'Decision|WebIdentity' ./internal/aws/iam/identity ./internal/aws/sts

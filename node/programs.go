@@ -66,9 +66,9 @@ func Data() map[string]string {
 }
 
 // Tags leave out of containerd what no node here can use: snapshotters that want C or a file system that is rare.
-func Tags() []string {
-	return []string{"no_btrfs", "no_devmapper", "no_zfs", "osusergo", "netgo"}
-}
+// The tags of releases that are about C, netgo and osusergo, change nothing without it but the files of package net,
+// and all that imports it would be compiled twice.
+func Tags() []string { return []string{"no_btrfs", "no_devmapper", "no_zfs"} }
 
 // Stamps returns the values that upstream's releases give to variables.
 func Stamps() map[string]string {

@@ -4,17 +4,25 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 	"github.com/coracle-eks/coracle/internal/guest/ebscsi"
+	"github.com/coracle-eks/coracle/internal/guest/efscsi"
+	"github.com/coracle-eks/coracle/internal/guest/efsmount"
 )
 
 // programs are the programs by name.
 var programs = map[string]func(args []string) int{
 	"aws-ebs-csi-driver":        ebscsi.Main,
-	"csi-node-driver-registrar": ebscsi.Registrar,
-	"livenessprobe":             ebscsi.Liveness,
+	"aws-efs-csi-driver":        efscsi.Main,
+	"csi-node-driver-registrar": csidriver.Registrar,
+	"livenessprobe":             csidriver.Liveness,
+	"mount.efs":                 func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },
 }
 
 func main() {
@@ -25,7 +33,8 @@ func main() {
 		run, ok = programs[name]
 	}
 	if !ok {
-		fmt.Fprintln(os.Stderr, "usage: coracle-csi aws-ebs-csi-driver|csi-node-driver-registrar|livenessprobe [FLAG...]")
+		fmt.Fprintf(os.Stderr, "usage: coracle-csi %s [FLAG...]\n",
+			strings.Join(slices.Sorted(maps.Keys(programs)), "|"))
 		os.Exit(2)
 	}
 	os.Exit(run(args))

@@ -11,11 +11,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // checksums is the name of the file with the checksums of the others.
@@ -73,8 +79,12 @@ func (d distribution) collect() (files []file, err error) {
 	return files, nil
 }
 
-// writeArchive writes an archive with the files.
-func (d distribution) writeArchive(_ context.Context, name string, files []file) error {
+// writeArchive writes an archive with the files. Most programs are packed, which coracle unpacks when it needs them.
+func (d distribution) writeArchive(ctx context.Context, name string, files []file) error {
+	files, err := d.pack(ctx, files)
+	if err != nil {
+		return err
+	}
 	return replaceFile(name, func(w io.Writer) error {
 		z := gzip.NewWriter(w)
 		archive := tar.NewWriter(z)
@@ -85,6 +95,55 @@ func (d distribution) writeArchive(_ context.Context, name string, files []file)
 		}
 		return errors.Join(archive.Close(), z.Close())
 	})
+}
+
+// pack packs the files that are found together with a version: programs of Kubernetes and of nodes, and their data.
+// Coracle's own programs, and the node image, which is compressed, stay as they are.
+func (d distribution) pack(ctx context.Context, files []file) ([]file, error) {
+	level := zstd.SpeedBestCompression
+	if d.fast {
+		level = zstd.SpeedFastest
+	}
+	packed := slices.Clone(files)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range files {
+		dir, name := path.Split(f.name)
+		bundle, _ := path.Match("bundles/v*/", dir)
+		if !bundle && dir != "node/" || name == "version" || upstream.OwnPrograms[name] != "" {
+			continue
+		}
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			content, err := compress(f.source, level)
+			if err != nil {
+				return fmt.Errorf("pack %s: %w", f.name, err)
+			}
+			packed[i] = file{name: f.name + upstream.PackedSuffix, content: content, mode: f.mode}
+			return nil
+		})
+	}
+	return packed, group.Wait()
+}
+
+// compress compresses a file, always to the same bytes.
+func compress(source string, level zstd.EncoderLevel) ([]byte, error) {
+	f, err := os.Open(source)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var content bytes.Buffer
+	z, err := zstd.NewWriter(&content, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(true))
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(z, f)
+	err = errors.Join(err, z.Close())
+	return content.Bytes(), err
 }
 
 // replaceFile makes a file of what write writes, or leaves the one that is there.

@@ -40,6 +40,7 @@ const v1Module = "github.com/aws/aws-sdk-go@v1.55.8"
 
 // services are the SDK packages, with the directory of their v1 model.
 var services = []struct{ name, v1 string }{
+	{"acm", "acm/2015-12-08"},
 	{"autoscaling", "autoscaling/2011-01-01"},
 	{"cloudformation", "cloudformation/2010-05-15"},
 	{"cloudwatchlogs", "logs/2014-03-28"},
@@ -51,9 +52,12 @@ var services = []struct{ name, v1 string }{
 	{"elasticloadbalancingv2", "elasticloadbalancingv2/2015-12-01"},
 	{"iam", "iam/2010-05-08"},
 	{"kms", "kms/2014-11-01"},
+	{"shield", "shield/2016-06-02"},
 	{"sqs", "sqs/2012-11-05"},
 	{"ssm", "ssm/2014-11-06"},
 	{"sts", "sts/2011-06-15"},
+	{"wafregional", "waf-regional/2016-11-28"},
+	{"wafv2", "wafv2/2019-07-29"},
 }
 
 func main() {

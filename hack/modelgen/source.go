@@ -18,6 +18,7 @@ type source struct {
 	name       string
 	hasSchemas bool
 	isREST     bool // restJson1 without schemas
+	isJSON     bool // awsJson1.1 without schemas
 	operations []operation
 	structs    map[string]*structure // by Go type: CreateRoleInput, Tag
 	unions     map[string][]string   // interface -> member names
@@ -130,7 +131,7 @@ func parseSDK(name, dir string) (*source, error) {
 	}
 	for i := range s.operations {
 		op := &s.operations[i]
-		op.void = !s.hasSchemas && !s.isREST && s.name != "ec2" && !s.results[op.name]
+		op.void = !s.hasSchemas && !s.isREST && !s.isJSON && s.name != "ec2" && !s.results[op.name]
 		if r := s.routes[op.name]; r != nil {
 			op.route = *r
 		} else if s.isREST {
@@ -201,6 +202,7 @@ func (s *source) addFunc(fn *ast.FuncDecl) {
 		return
 	}
 	if fn.Recv != nil && name == "HandleSerialize" {
+		s.isJSON = s.isJSON || strings.HasPrefix(typeString(fn.Recv.List[0].Type), "*awsAwsjson") && !s.hasSchemas
 		if m := restSerializer.FindStringSubmatch(typeString(fn.Recv.List[0].Type)); m != nil && !s.hasSchemas {
 			s.isREST, s.routes[m[1]] = true, findRoute(fn)
 		}

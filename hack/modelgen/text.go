@@ -60,6 +60,9 @@ func (s *source) renderText() ([]byte, error) {
 				}
 				continue
 			}
+			if received := response[name]; f.name == "Message" && received != nil && received.bindings["Message"] == nil {
+				continue // of an exception of WAF Classic that has none: the SDK gives it one nevertheless
+			}
 			line, err := s.renderMember(f, bound, response[name])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -120,8 +123,8 @@ func (s *source) renderMember(f *field, request, response *codec) (string, error
 	if q == nil && r == nil {
 		return "", fmt.Errorf("field %s is neither sent nor received", f.name)
 	}
-	if s.isREST {
-		return s.renderRESTMember(f, q, r)
+	if s.isREST || s.isJSON {
+		return s.renderJSONMember(f, q, r)
 	}
 	qs, rs := "", ""
 	out := f.name + requiredMark(f)
@@ -160,9 +163,9 @@ func (s *source) renderMember(f *field, request, response *codec) (string, error
 	return out + " " + t + tail + f.limits + "\n", nil
 }
 
-// renderRESTMember describes one member of restJson1: its name in JSON where it is another (j=), and the path (in=path)
-// or the parameter (in=query:tagKeys) that it travels in.
-func (s *source) renderRESTMember(f *field, request, response *binding) (string, error) {
+// renderJSONMember describes one member of a JSON protocol: its name in JSON where it is another (j=), and the path
+// (in=path) or the parameter (in=query:tagKeys) that it travels in.
+func (s *source) renderJSONMember(f *field, request, response *binding) (string, error) {
 	b := cmp.Or(request, response)
 	if response != nil && response.name != b.name {
 		return "", fmt.Errorf("field %s is sent as %s and received as %s", f.name, b.name, response.name)
@@ -224,6 +227,9 @@ func (s *source) typeText(e ast.Expr, request, response string) (string, error) 
 			if u := s.responses[response+"Unwrapped"]; u != nil {
 				key, value, er = u.key, u.value, u.elem
 			}
+		}
+		if s.isJSON { // whose maps are objects
+			key, value = "key", "value"
 		}
 		if key == "" || value == "" {
 			return "", fmt.Errorf("the names of map entries of %s%s are unknown", request, response)

@@ -55,6 +55,8 @@ type Status struct {
 	Volumes []Volume `json:"volumes"`
 	// FileSystems are those of EFS.
 	FileSystems []FileSystem `json:"fileSystems"`
+	// LoadBalancers are those of Elastic Load Balancing.
+	LoadBalancers []LoadBalancer `json:"loadBalancers"`
 	// Stacks are those of CloudFormation that are not deleted.
 	Stacks []Stack `json:"stacks"`
 }
@@ -104,6 +106,21 @@ type FileSystem struct {
 	State     string   `json:"state"`
 	Addresses []string `json:"addresses,omitempty"` // of its mount targets
 	Issues    []string `json:"issues,omitempty"`
+}
+
+// LoadBalancer is a load balancer of either API.
+type LoadBalancer struct {
+	Account string `json:"account"`
+	Region  string `json:"region"`
+	Name    string `json:"name"`
+	Kind    string `json:"kind"` // "classic", "network"
+	State   string `json:"state"`
+	DNSName string `json:"dnsName"`
+	// Service is the Kubernetes Service that it was made for: "default/web".
+	Service string   `json:"service,omitempty"`
+	Targets int      `json:"targets"`
+	Healthy int      `json:"healthyTargets"`
+	Issues  []string `json:"issues,omitempty"`
 }
 
 // Stack is a CloudFormation stack.

@@ -72,6 +72,9 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	if err := s.printFileSystems(w); err != nil {
 		return err
 	}
+	if err := s.printLoadBalancers(w); err != nil {
+		return err
+	}
 	return s.printStacks(w, now)
 }
 
@@ -116,6 +119,22 @@ func (s Status) printFileSystems(w io.Writer) error {
 		terminal.Fprintf(t, "file system\t%s\t%s\t%s\t%s\t%s\n", f.ID, f.State, formatSize(f.Size),
 			strings.Join(f.Addresses, ", "), f.Name)
 		for _, issue := range f.Issues {
+			terminal.Fprintf(t, "\t! %s\n", issue)
+		}
+	}
+	return t.Flush()
+}
+
+func (s Status) printLoadBalancers(w io.Writer) error {
+	if len(s.LoadBalancers) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, b := range s.LoadBalancers {
+		terminal.Fprintf(t, "load balancer\t%s\t%s\t%s\t%d of %d healthy\t%s\t%s\n", b.Name, b.State, b.Kind, b.Healthy,
+			b.Targets, b.DNSName, b.Service)
+		for _, issue := range b.Issues {
 			terminal.Fprintf(t, "\t! %s\n", issue)
 		}
 	}

@@ -60,14 +60,26 @@ type Image struct {
 	Variant        string
 	RootDeviceName string // "/dev/xvda"
 	RootSnapshotID string
-	// RootVolumeGiB is the size of the root volume; DataVolumeGiB, if not 0, that of Bottlerocket's second volume at
-	// /dev/xvdb.
+	// RootVolumeGiB is the size of the root volume; DataVolumeGiB, if not 0, that of Bottlerocket's second volume, at
+	// DataDeviceName.
 	RootVolumeGiB, DataVolumeGiB int
 	CreatedAt                    time.Time
 	// Parameter are the public Systems Manager parameters that say the image: paths below which are image_id,
 	// image_name (or image_version) and the like; of a plain image the parameters themselves.
 	Parameter []string
 }
+
+// FilesDevice returns the name of the device on which a machine keeps what it writes: the root device, but with
+// Bottlerocket, which writes nothing to that, the second one.
+func (i Image) FilesDevice() string {
+	if i.DataVolumeGiB > 0 {
+		return DataDeviceName
+	}
+	return i.RootDeviceName
+}
+
+// DataDeviceName is the name of Bottlerocket's second device.
+const DataDeviceName = "/dev/xvdb"
 
 // releases are the days of the EKS images, the newest first, with the Bottlerocket release of the time.
 var releases = []struct {

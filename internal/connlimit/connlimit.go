@@ -5,19 +5,23 @@
 // connections and says nothing takes the memory and the file descriptors that everybody else needs; timeouts only make
 // it open them again.
 //
-// The bound of the process is a half of the file descriptors that it may have (RLIMIT_NOFILE). The other half is for
-// files and for the process's own connections. A share is what one tenant has of the bound, such as a VPC or a cluster.
+// The bound of the process is a half of the file descriptors that it may have (RLIMIT_NOFILE), or as many as have a
+// quarter of the host's memory in their buffers, if those are fewer. The other half is for files and for the process's
+// own connections. A share is what one tenant has of the bound, such as a VPC or a cluster.
 // A share may take no more descriptors than are left free for all others: one share alone gets a half of the bound, two
 // get a third each, and the same part always stays free for the next. So no VPC or cluster closes the process to the
 // others.
 package connlimit
 
 import (
+	"errors"
 	"math"
 	"net"
 	"net/netip"
 	"sync"
 	"syscall"
+
+	"github.com/coracle-eks/coracle/internal/hostmemory"
 )
 
 // budget counts the descriptors of all shares, and the connections of their sources.
@@ -46,8 +50,39 @@ var process = sync.OnceValue(func() *budget {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		files.Cur = 1024 // the least that a Linux gives
 	}
-	return newBudget(int(min(files.Cur, math.MaxInt32)) / 2)
+	return newBudget(limitFor(files.Cur, hostmemory.Total()))
 })
+
+// limitFor returns how many descriptors connections may have in a process with so many files on a host with so much
+// memory, 0 if that is unknown.
+func limitFor(files, memory uint64) int {
+	limit := min(files, math.MaxInt32) / 2
+	if memory > 0 {
+		limit = min(limit, memory/4/perDescriptor)
+	}
+	return int(limit)
+}
+
+// Buffer is the size in bytes of the buffers of a connection, one for each direction, of which the kernel makes twice
+// as much. It is what a connection begins with: left alone, the kernel lets both grow to several MiB, in memory that
+// counts for nobody, as long as one side sends and the other does not read.
+const Buffer = 64 << 10
+
+// perDescriptor is the memory that a connection takes in its buffers. Two that are joined take no more for each of
+// their descriptors, among which are pipes.
+const perDescriptor = 2 * 2 * Buffer
+
+// BoundBuffers bounds the buffers of a socket. It is a Control of [net.Dialer], for connections to which those of
+// others are joined.
+func BoundBuffers(_, _ string, socket syscall.RawConn) error {
+	var failed error
+	err := socket.Control(func(fd uintptr) {
+		for _, option := range []int{syscall.SO_RCVBUF, syscall.SO_SNDBUF} {
+			failed = errors.Join(failed, syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, option, Buffer))
+		}
+	})
+	return errors.Join(err, failed)
+}
 
 // acquire takes descriptors for a share, unless the share then had more than are free.
 func (b *budget) acquire(share string, descriptors int) bool {
@@ -138,7 +173,11 @@ func New(l net.Listener, limits Limits) *Listener {
 func newListener(l net.Listener, limits Limits, shared *budget) *Listener {
 	limits.Descriptors = max(1, limits.Descriptors)
 	limits.PerSource = min(limits.PerSource, max(1, shared.limit/4/limits.Descriptors))
-	return &Listener{TCPListener: l.(*net.TCPListener), limits: limits, shared: shared}
+	listener := l.(*net.TCPListener)
+	if socket, err := listener.SyscallConn(); err == nil {
+		_ = BoundBuffers("", "", socket) // of what is accepted, too; only a closed socket cannot be bounded
+	}
+	return &Listener{TCPListener: listener, limits: limits, shared: shared}
 }
 
 // loopback stands for all addresses of the host's loopback: a program there has as many as it likes.
@@ -185,6 +224,16 @@ func (l *Listener) releaseSlot(from netip.Addr) {
 	defer l.mu.Unlock()
 	l.shared.disconnect(source{l.limits.Share, from}, l.limits.Descriptors)
 	l.open--
+}
+
+// AcquireRequest takes the place of a connection for a further request on one of a source, and reports whether the
+// source and the share may have it. The caller calls release once, when the request has ended.
+func (l *Listener) AcquireRequest(address netip.Addr) (release func(), ok bool) {
+	from := source{l.limits.Share, sourceOf(address)}
+	if !l.shared.connect(from, 1, l.limits.PerSource) {
+		return nil, false
+	}
+	return func() { l.shared.disconnect(from, 1) }, true
 }
 
 // Conn is a connection that is counted until it is closed.

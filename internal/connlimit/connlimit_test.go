@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
 // echo answers what each connection sends, until it ends.
@@ -195,6 +197,82 @@ func TestListenersShareTheBudgetOfTheirProcess(t *testing.T) {
 	}
 	if limit := process().limit; limit <= 0 || uint64(limit) > files.Cur/2 {
 		t.Errorf("this process may have %d connections and %d files", limit, files.Cur)
+	}
+}
+
+// One side that sends, and another that does not read, hold memory of the kernel that counts for nobody.
+func TestBuffersOfConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(inner, Limits{Share: t.Name(), PerSource: 1, Total: 1})
+	defer l.Close()
+	out, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	in, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if receive, send := testenv.SocketBuffers(t, in); receive+send > perDescriptor {
+		t.Errorf("the buffers of a connection that is accepted have %d and %d bytes", receive, send)
+	}
+	dialer := net.Dialer{Control: BoundBuffers}
+	if receive, send := testenv.DialedBuffers(t, dialer.DialContext); receive+send > perDescriptor {
+		t.Errorf("the buffers of a connection that is dialed have %d and %d bytes", receive, send)
+	}
+	for _, c := range []struct {
+		files, memory uint64
+		want          int
+	}{
+		{1024, 64 << 30, 512}, {1 << 20, 8 << 30, 8192}, {1 << 20, 0, 1 << 19}, {1 << 20, 4 << 40, 1 << 19},
+		{math.MaxUint64, 0, math.MaxInt32 / 2},
+	} {
+		if got := limitFor(c.files, c.memory); got != c.want {
+			t.Errorf("with %d files and %d bytes of memory there may be %d descriptors, want %d", c.files, c.memory, got,
+				c.want)
+		}
+	}
+}
+
+// TestRequestsCountForTheirSource has a source with requests on a connection, which are not to take what others of the
+// share may have.
+func TestRequestsCountForTheirSource(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newListener(inner, Limits{Share: "a", PerSource: 3, Total: 10}, newBudget(100))
+	defer l.Close()
+	one, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	if !l.acquireSlot(one) {
+		t.Fatal("a connection is refused")
+	}
+	var releases []func()
+	for range 2 {
+		release, ok := l.AcquireRequest(one)
+		if !ok {
+			t.Fatal("a request is refused")
+		}
+		releases = append(releases, release)
+	}
+	if _, ok := l.AcquireRequest(one); ok {
+		t.Error("a source has four connections and requests, three are allowed")
+	}
+	if _, ok := l.AcquireRequest(other); !ok {
+		t.Error("another source is refused, too")
+	}
+	for _, release := range releases {
+		release()
+	}
+	if n := connections(l, one); n != 1 || l.shared.used != 2 {
+		t.Errorf("%d of the source count, and %d in all", n, l.shared.used)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
+	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
@@ -23,8 +24,10 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	kmsservice "github.com/coracle-eks/coracle/internal/aws/kms"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
+	"github.com/coracle-eks/coracle/internal/aws/shield"
 	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	stsservice "github.com/coracle-eks/coracle/internal/aws/sts"
+	"github.com/coracle-eks/coracle/internal/aws/waf"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -65,7 +68,8 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 		return nil, err
 	}
 	keys := kmsservice.New(kmsservice.Options{Store: d.store})
-	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public, Keys: keys})
+	f.ec2 = ec2service.New(ec2service.Options{Store: d.store, PublicRange: public, Keys: keys,
+		DisklessRoots: d.sharedDisk != ""})
 	f.efs = newEFS(d.store, who, f.ec2, keys)
 	images := ecrservice.New(ecrservice.Options{Store: d.store, Images: d.host.images, Identity: who,
 		Endpoint: AdvertisedURL(d.settings)})
@@ -79,12 +83,14 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 		return nil, err
 	}
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
-	register(f.mux, d.store, who, issuers, f.ec2, f.efs, keys, images, d.logs.options(d.store), eksservice.Options{
+	eks := eksservice.Options{
 		Store: d.store, EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
 		NodegroupsPerCluster: nodegroups, ClustersPerRegion: clusters, MayAddCluster: etcd.MayAddCluster,
 		Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
-		}})
+		}}
+	register(f.mux, d.store, who, issuers, d.certificateOptions(), f.ec2, f.efs, keys, images, d.logs.options(d.store),
+		eks)
 	f.types = stack.Types(d.store, d.waitConditionURL)
 	f.stacks = cloudformationservice.New(cloudformationservice.Options{Store: d.store, Identity: who, Types: f.types,
 		Config: f.stackConfig})
@@ -120,8 +126,9 @@ func quotaOf(variable, of string) (int, error) {
 
 // register serves every AWS service there is.
 func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *stsservice.Issuers,
-	ec2 *ec2service.Service, efs *efsservice.Service, kms *kmsservice.Service, ecr *ecrservice.Service,
-	logs logsservice.Options, eks eksservice.Options) {
+	acm acmservice.Options, ec2 *ec2service.Service, efs *efsservice.Service, kms *kmsservice.Service,
+	ecr *ecrservice.Service, logs logsservice.Options, eks eksservice.Options) {
+	acmservice.New(acm).Register(mux)
 	ec2.Register(mux)
 	efs.Register(mux)
 	ecr.Register(mux)
@@ -134,7 +141,9 @@ func register(mux *wire.Mux, s *store.Store, who *identity.Identity, issuers *st
 	ssmservice.New(ssmservice.Options{Store: s, KMS: kms}).Register(mux)
 	eks.KMS = kms
 	eksservice.New(eks).Register(mux)
-	elb.Register(mux)
+	elb.Register(mux, elb.Options{Store: s, EC2: ec2.NetworkInterfaces.Records})
+	waf.Register(mux, waf.Options{Store: s})
+	shield.Register(mux)
 }
 
 // accounts returns the numbers of the accounts, sorted.

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -77,7 +79,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Etcd:          d.etcd,
 		Dir:           dir,
 		Host:          d.processes,
-		Bundles:       d.host.bundles,
+		Bundles:       d.bundles,
 		Endpoints:     d.host.endpoints,
 		EgressSockets: d.egressSockets, TrustedCertificates: d.dir.ProviderRoots(),
 		EC2:           func(account, region string) controlplane.EC2 { return d.newEC2Client(account, region) },
@@ -123,8 +125,13 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, API: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
 		EC2: func(account, region, role string) autoscalinggroup.EC2 {
-			return ec2.NewFromConfig(d.api.clientConfig(region, d.api.identity.ServiceRoleCredentials(account,
-				path.Base(role), "AutoScaling")))
+			return ec2.NewFromConfig(d.autoScalingConfig(account, region, role))
+		},
+		Classic: func(account, region, role string) autoscalinggroup.Classic {
+			return elasticloadbalancing.NewFromConfig(d.autoScalingConfig(account, region, role))
+		},
+		TargetGroups: func(account, region, role string) autoscalinggroup.TargetGroups {
+			return elasticloadbalancingv2.NewFromConfig(d.autoScalingConfig(account, region, role))
 		},
 	}).Controllers()...)
 	c.controllers = append(c.controllers, instance.New(instance.Options{
@@ -137,10 +144,16 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, kmskey.New(kmskey.Options{
 		Store: d.store, KMS: kms.NewLifecycle(kms.Options{Store: d.store}),
 	}).Controllers()...)
+	c.controllers = append(c.controllers, d.newCertificateController().Controllers()...)
 	c.controllers = append(c.controllers, stack.New(stack.Options{
 		Store: d.store, Types: d.api.types, Config: d.api.stackConfig, Log: d.log,
 	}).Controllers()...)
 	return c, nil
+}
+
+// autoScalingConfig returns the configuration of clients under the service-linked role of a group.
+func (d *daemon) autoScalingConfig(account, region, role string) aws.Config {
+	return d.api.clientConfig(region, d.api.identity.ServiceRoleCredentials(account, path.Base(role), "AutoScaling"))
 }
 
 // isOwn returns what tells the hosts in tokens that are this daemon's endpoint.

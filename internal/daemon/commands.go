@@ -59,10 +59,14 @@ func (d *daemon) machines() string {
 		return d.settings.Machines + ", of which none boots now, as this host cannot have machines (" +
 			d.unavailable + ")"
 	}
+	text := d.settings.Machines
 	if d.sharedUsers != "" {
-		return d.settings.Machines + ", without user namespaces (" + d.sharedUsers + ")"
+		text += ", without user namespaces (" + d.sharedUsers + ")"
 	}
-	return d.settings.Machines
+	if d.sharedDisk != "" {
+		text += ", with root volumes of no size (" + d.sharedDisk + ")"
+	}
+	return text
 }
 
 // Stop ends the daemon. What it runs goes on.

@@ -48,6 +48,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // The kinds of credentials that a daemon gives out or accepts. Each is good at one endpoint, and at no other.
@@ -172,7 +173,7 @@ func (w *walk) check(err error) {
 
 // config returns the configuration of an SDK client with those credentials.
 func (w *walk) config(with aws.Credentials) aws.Config {
-	return aws.Config{Region: walkRegion, BaseEndpoint: &w.api.URL,
+	return aws.Config{Region: walkRegion, BaseEndpoint: &w.api.URL, HTTPClient: awsclient.HTTP(),
 		Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1}
 }
 

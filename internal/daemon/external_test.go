@@ -25,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/reset"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // TestMain runs the tests. It also runs the program that a daemon in these tests starts as its endpoint process:
@@ -90,7 +91,7 @@ func serve(t *testing.T, external etcd.External) (datadir.Dir, *iam.Client) {
 	}
 	k := keys[daemon.DefaultAccount]
 	return dir, iam.NewFromConfig(aws.Config{
-		Region: daemon.DefaultRegion, BaseEndpoint: &url,
+		Region: daemon.DefaultRegion, BaseEndpoint: &url, HTTPClient: awsclient.HTTP(),
 		Credentials: credentials.NewStaticCredentialsProvider(k.AccessKeyID, k.SecretAccessKey, ""),
 	})
 }

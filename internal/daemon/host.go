@@ -47,7 +47,6 @@ func (d *daemon) publicRange() (netip.Prefix, error) {
 // host has the controllers and services that stand in for Amazon's hardware.
 type host struct {
 	programs   *upstream.NodePrograms
-	bundles    *upstream.Bundles
 	components *upstream.Components // what images of add-ons are built from
 	base       *nodeimage.Base
 	images     *image.Registry
@@ -61,10 +60,7 @@ type host struct {
 }
 
 func (d *daemon) openHost() (_ *host, err error) {
-	h := &host{
-		programs: upstream.OpenNodePrograms(upstream.Options{DataDir: string(d.dir)}),
-		bundles:  upstream.OpenBundles(upstream.Options{Dir: d.config.Bundles, DataDir: string(d.dir)}),
-	}
+	h := &host{programs: upstream.OpenNodePrograms(upstream.Options{DataDir: string(d.dir)})}
 	h.base = nodeimage.NewBase(d.dir.Join("node-image"), func(ctx context.Context) (string, error) {
 		if err := h.programs.EnsureImage(ctx, nil); err != nil {
 			return "", err
@@ -74,7 +70,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 	h.components = upstream.OpenComponents(upstream.Options{DataDir: string(d.dir)})
 	h.images, err = image.Open(image.Options{
 		Outbound: d.outbound, Dir: d.dir.Join("images"), Owner: d.dir.Owner(), CA: d.authority.PEM,
-		Programs: h.programs, Bundles: h.bundles, Components: h.components, Base: h.base.Dir,
+		Programs: h.programs, Bundles: d.bundles, Components: h.components, Base: h.base.Dir,
 		Region: d.settings.Region, Log: d.log,
 	})
 	if err != nil {

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"net/netip"
 
+	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/backup"
+	"github.com/coracle-eks/coracle/internal/controller/logdelivery"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/host/balancer"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/host/machine"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 	"github.com/coracle-eks/coracle/internal/host/metadata"
 	"github.com/coracle-eks/coracle/internal/host/mounttarget"
 	"github.com/coracle-eks/coracle/internal/host/network"
@@ -25,7 +29,12 @@ import (
 type realHost struct {
 	network *network.Network
 	volumes *volume.Controller
+	// balancers runs load balancers.
+	balancers *balancer.Controller
 }
+
+// balancerLogs is the directory in the data directory in which the logs of load balancers wait for their delivery.
+const balancerLogs = "balancer-logs"
 
 // volumeContents returns the content of volumes and snapshots.
 func (d *daemon) volumeContents() backup.Contents {
@@ -60,12 +69,22 @@ func (d *daemon) userNamespaces() bool {
 	return d.sharedUsers == ""
 }
 
+// rootVolumes looks whether machines can keep their files on root volumes.
+func (d *daemon) rootVolumes() {
+	if err := rootvolume.Check(); err != nil {
+		d.sharedDisk = err.Error()
+		d.log.Warn("root volumes have no size: a machine of an instance that is launched now can fill the disk of the data "+
+			"directory", "reason", d.sharedDisk)
+	}
+}
+
 // openRealHost opens the network of machines, and the endpoints in it.
 func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 	machine.RaiseKernelLimits(d.log)
 	if hasMachines(d.dir) { // otherwise they would be simulated
 		d.unavailable = explainProblems(machineProblems(d.dir))
 	}
+	d.rootVolumes()
 	public, err := d.publicRange()
 	if err != nil {
 		return err
@@ -93,6 +112,19 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 	h.real = &realHost{network: vpcs, volumes: volume.New(volume.Options{
 		Store: d.store, Owner: d.dir.Owner(), Dir: d.dir.VolumesDir(), Machines: d.dir.Join("machines"), Log: d.log,
 	})}
+	forwards, err := rundir.Create(d.dir.Owner(), balancer.ProcessName)
+	if err != nil {
+		return err
+	}
+	h.real.balancers = balancer.New(balancer.Options{Store: d.store, Network: vpcs, Log: d.log, Outbound: d.outbound,
+		LogDir: d.dir.Join(balancerLogs),
+		Process: &endpoint.Process{
+			Host: d.processes, Name: balancer.ProcessName, Dir: forwards, LogFile: d.dir.Join("balancer.log"),
+			Program: options.Program, MemoryLimit: "256MiB",
+			// Each request makes garbage, and little stays: collecting seldom makes requests cheaper.
+			GarbagePercent: 200,
+		},
+	})
 	return nil
 }
 
@@ -112,7 +144,7 @@ func (d *daemon) realControllers() []reconcile.Controller {
 		Store:       d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes,
 		Subscribe: d.events.subscribe, Network: vpcs,
 		Images: machine.Sources{
-			Program: h.programs.Path, Kubernetes: h.bundles.Find, CABundle: d.authority.PEM,
+			Program: h.programs.Path, Kubernetes: d.bundles.Find, CABundle: d.authority.PEM,
 			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
 			Golden:  h.images.NodeImages, Base: h.base.Dir,
 		}.Image,
@@ -131,6 +163,11 @@ func (d *daemon) realControllers() []reconcile.Controller {
 	all = append(all, machines.Controllers()...)
 	all = append(all, h.real.volumes.Controllers()...)
 	all = append(all, mounts.Controllers()...)
+	all = append(all, h.real.balancers.Controllers()...)
+	all = append(all, logdelivery.New(logdelivery.Options{
+		Store: d.store, Events: d.logs.events, Streams: logsservice.NewDeliveryStreams(d.store),
+		Dir: d.dir.Join(balancerLogs), Log: d.log,
+	}).Controllers()...)
 	all = append(all, described.Controllers()...)
 	return append(all, h.images.NodeImageController(d.store))
 }

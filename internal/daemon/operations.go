@@ -3,6 +3,7 @@ package daemon
 import (
 	"log/slog"
 
+	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
@@ -19,7 +20,7 @@ func Operations() []wire.Operation {
 	mux := wire.NewMux(wire.Options{Credentials: &identity.Identity{}, Authorizer: &identity.Identity{},
 		Logger: slog.New(slog.DiscardHandler)})
 	ec2, kms := ec2service.New(ec2service.Options{}), kmsservice.New(kmsservice.Options{})
-	register(mux, nil, nil, nil, ec2, newEFS(nil, nil, ec2, kms), kms,
+	register(mux, nil, nil, nil, acmservice.Options{}, ec2, newEFS(nil, nil, ec2, kms), kms,
 		ecrservice.New(ecrservice.Options{}), logsservice.Options{}, eksservice.Options{})
 	cloudformationservice.New(cloudformationservice.Options{}).Register(mux)
 	eksauthservice.New(eksauthservice.Options{}).Register(mux)

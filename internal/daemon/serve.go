@@ -16,6 +16,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/coracle-eks/coracle/internal/admin"
+	"github.com/coracle-eks/coracle/internal/aws/elb"
 	"github.com/coracle-eks/coracle/internal/aws/oidc"
 	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/catalog"
@@ -36,7 +38,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/internal/version"
+	"github.com/coracle-eks/coracle/kubernetes"
 )
 
 // shutdownTime is the time that requests in progress may take when the daemon stops.
@@ -53,12 +57,18 @@ type daemon struct {
 	stop     context.CancelFunc
 	// sharedUsers is the reason that machines have no user namespaces; empty when they have, or are simulated.
 	sharedUsers string
+	// sharedDisk is the reason that machines keep their files on the disk of the data directory, whatever size their root
+	// volumes have; empty when these bound them, or machines are simulated.
+	sharedDisk string
 	// unavailable is the reason that no machine boots although the data directory has some; empty otherwise.
 	unavailable string
 
-	authority *pki.Authority
+	authority            *pki.Authority
+	certificateAuthority certificateAuthority
+
 	processes *process.Supervisor
 	events    *events
+	bundles   *upstream.Bundles
 	embedded  *etcd.Embedded // nil with --etcd-endpoints
 	etcd      *etcd.Connection
 	store     *store.Store
@@ -141,6 +151,13 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	}
 	defer d.processes.Close()
 
+	// A downloaded archive has the programs packed. Those of the first cluster are unpacked while etcd starts; who needs
+	// them before that waits, and who cannot have them learns the reason.
+	d.bundles = upstream.OpenBundles(upstream.Options{Dir: config.Bundles, DataDir: string(d.dir)})
+	var unpacking sync.WaitGroup
+	unpacking.Go(func() { _, _ = d.bundles.Find(kubernetes.Default) })
+	defer unpacking.Wait()
+
 	// Open the stores.
 	if err := d.connect(ctx); err != nil {
 		return err
@@ -158,6 +175,9 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 
 	// Open what services and controllers share.
 	if d.authority, err = pki.OpenAuthority(d.dir.PKI(), "ca", "coracle"); err != nil {
+		return err
+	}
+	if d.certificateAuthority, err = openCertificateAuthority(d.dir); err != nil {
 		return err
 	}
 	if err := d.publishAuthority(); err != nil {
@@ -248,6 +268,7 @@ const (
 func (d *daemon) handler() http.Handler {
 	discovery := oidc.Handler(d.store, d.otherIssuers(), d.log)
 	images := d.host.images.Handler(d.api.access)
+	publicKeys := elb.NewPublicKeys(d.store, d.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A bucket may have any of the names below. Wait conditions have URLs of S3.
 		if !strings.HasPrefix(r.URL.Path, revision.WaitConditionPrefix) {
@@ -258,6 +279,8 @@ func (d *daemon) handler() http.Handler {
 		}
 		bounded := func(most int64) *http.Request { return r.WithContext(store.Bounded(r.Context(), most)) }
 		switch {
+		case publicKeys.Serves(r):
+			publicKeys.ServeHTTP(w, bounded(mostRead))
 		case r.URL.Path == "/healthz":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			io.WriteString(w, "ok\n") //nolint:errcheck // the client is gone

@@ -52,19 +52,27 @@ func authorityFiles(dir datadir.Dir) (certificate, key string) {
 
 // WriteBundle writes the file that "coracle env" names in SSL_CERT_FILE and AWS_CA_BUNDLE, and returns its path. It has
 // what programs trust without Coracle, which configured names if it is not empty, and the authorities of the daemon and
-// of the others of root on this host: the name of an issuer leads to one of them.
+// of the others of root on this host: the name of an issuer leads to one of them. And it has the authority of AWS
+// Certificate Manager.
 func WriteBundle(dir datadir.Dir, s datadir.Settings, configured string) (string, error) {
-	return dir.Bundle(), writeTrusted(dir.Bundle(), dir, s, configured)
+	acm, err := os.ReadFile(certificateAuthorityFile(dir))
+	if errors.Is(err, fs.ErrNotExist) { // an older daemon has made the directory
+		return dir.Bundle(), writeTrusted(dir.Bundle(), dir, s, configured)
+	}
+	if err != nil {
+		return "", err
+	}
+	return dir.Bundle(), writeTrusted(dir.Bundle(), dir, s, configured, acm)
 }
 
-// writeTrusted writes the bundle of [WriteBundle] to a file.
-func writeTrusted(file string, dir datadir.Dir, s datadir.Settings, configured string) error {
+// writeTrusted writes what programs trust without Coracle, the authorities of the daemons, and more to a file.
+func writeTrusted(file string, dir datadir.Dir, s datadir.Settings, configured string, more ...[]byte) error {
 	certificate, _ := authorityFiles(dir)
 	own, err := os.ReadFile(certificate)
 	if err != nil {
 		return err
 	}
-	all := [][]byte{own}
+	all := append([][]byte{own}, more...)
 	if RealMachines(s) {
 		others, err := trust.Published()
 		if err != nil && !errors.Is(err, fs.ErrPermission) {

@@ -10,14 +10,15 @@
 //	                those of endpoints to which requests are forwarded; the operator writes it
 //	coracle.sock    where the daemon takes commands of this program
 //	serve.log       what a daemon that "coracle up" started has to say
-//	pki/            the daemon's certificate authority and certificates
-//	ca-bundle.pem   what programs trust after "coracle env": the system's authorities and the daemon's
+//	pki/            the daemon's certificate authority and certificates, and the authority of ACM (acm.crt)
+//	ca-bundle.pem   what programs trust after "coracle env": the system's authorities, the daemon's and that of ACM
 //	etcd/           the embedded etcd: certificates, port, data
 //	logs/           CloudWatch Logs: events, and results of queries
 //	bundles/        Kubernetes programs that were built on first use
 //	images/         the registry, and the images that machines have in their cache
 //	machines/       root file systems and consoles of instances
 //	metadata/       the key that signs identity documents
+//	balancer.log    what the process says that forwards for load balancers
 //	endpoint.log    what "coracle endpoint" has to say; its files are in /run/coracle or, without a network, endpoint/
 //	addons/         the user's own add-ons
 //	clusters/       certificates, configuration and logs of control planes, by cluster ID

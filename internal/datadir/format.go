@@ -10,8 +10,9 @@ import (
 
 // Format is the version of what this program writes to a data directory: files, records and log events. It grows with
 // each change after which an earlier coracle would misread or lose something. Before it had a number, it was 1.
-// With 2, the keys of service accounts change: format 1 would sign with the first and refuse the others.
-const Format = 2
+// With 2, the keys of service accounts change: format 1 would sign with the first and refuse the others. With 3,
+// machines keep their files on root volumes: format 2 would give them the devices of these.
+const Format = 3
 
 // format is the content of a FormatFile.
 type format struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -104,15 +105,22 @@ func checkFirewall(_ context.Context, h Host) (all []Finding) {
 	return all
 }
 
-func isolation(_ context.Context, h Host) []Finding {
+func isolation(_ context.Context, h Host) (all []Finding) {
 	dir := machinesDir(h)
 	if simulated(h) != "" || len(h.problems()) > 0 {
 		return okFinding("simulated machines run nothing")
 	}
 	if err := usernamespace.Check(dir); err != nil {
-		return warnFinding("run coracle on Linux 5.19 or newer, outside of containers, "+
+		all = warnFinding("run coracle on Linux 5.19 or newer, outside of containers, "+
 			"with the data directory on ext4, xfs or btrfs",
 			"machines have no user namespaces: root in a machine can become root of this host (%v)", err)
+	}
+	if p := preflight.CheckRootVolumes(); p != nil {
+		all = append(all, warnFinding(p.Fix, "root volumes have no size: a machine can fill the disk of %s (%s)", dir,
+			p.Text)...)
+	}
+	if all != nil {
+		return all
 	}
 	return okFinding("machines have user namespaces: root in a machine is an unprivileged user of this host")
 }
@@ -154,8 +162,44 @@ func checkLimits(_ context.Context, h Host) []Finding {
 	if p := preflight.SharedSocketMemory(); p != nil && simulated(h) == "" && len(h.problems()) == 0 {
 		all = append(all, warnFinding(p.Fix, "%s", p.Text)...)
 	}
+	if simulated(h) == "" && len(h.problems()) == 0 {
+		all = append(all, checkShared("/proc/sys")...)
+	}
 	if all == nil {
 		return okFinding("%d open files", l.Max)
+	}
+	return all
+}
+
+// checkShared looks for settings of the kernel by which a machine could end the host, or take what all machines have in
+// common.
+func checkShared(settings string) (all []Finding) {
+	for _, s := range []struct {
+		name          string
+		least, panics int // 0: none
+		why           string
+	}{
+		{"fs.file-max", 1 << 20, 0, "one machine can open as many files, and then nobody but root opens any; " +
+			"coracle raises it when it starts"},
+		{"net.core.bpf_jit_limit", 128 << 20, 0, "the filters of one machine can take it, and then no container with a " +
+			"seccomp profile starts in another; coracle raises it when it starts"},
+		{"kernel.hung_task_panic", 0, 1, "a machine with a FUSE file system can end this host"},
+		{"kernel.panic_on_warn", 0, 1, "a machine that finds a warning of the kernel can end this host"},
+		{"vm.panic_on_oom", 0, 2, "a machine that uses up its memory ends this host"},
+	} {
+		text, err := os.ReadFile(filepath.Join(settings, strings.ReplaceAll(s.name, ".", "/")))
+		if err != nil {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		switch {
+		case err != nil:
+		case n < s.least:
+			all = append(all, warnFinding(fmt.Sprintf("sysctl -w %s=%d", s.name, s.least), "%s is %d: %s", s.name, n,
+				s.why)...)
+		case s.panics > 0 && n >= s.panics:
+			all = append(all, warnFinding(fmt.Sprintf("sysctl -w %s=0", s.name), "%s is %d: %s", s.name, n, s.why)...)
+		}
 	}
 	return all
 }

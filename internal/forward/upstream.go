@@ -25,6 +25,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/aws/wire/sigv4"
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
@@ -39,9 +40,10 @@ const (
 
 // newTransport returns the transport of requests to endpoints. Their hosts are the operator's choice, so there is no
 // policy about addresses, and no proxy in between.
-func newTransport() http.RoundTripper {
+func newTransport() *http.Transport {
+	dialer := net.Dialer{Timeout: connectTimeout, KeepAlive: idleTimeout, Control: connlimit.BoundBuffers}
 	return &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: connectTimeout, KeepAlive: idleTimeout}).DialContext,
+		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  answerTimeout,
 		ExpectContinueTimeout:  time.Second,

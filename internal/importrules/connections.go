@@ -18,6 +18,7 @@ var Connections = map[string]string{
 	"internal/outbound/client.go Transport":   "it is the way to addresses that users chose, and to the operator's proxy",
 	"internal/outbound/proxy.go through":      "the operator's proxy",
 	"internal/outbound/outbound.go newDialer": "it is the way to addresses that users chose",
+	"internal/handshake/handshake.go Client":  "on a connection that it is given",
 
 	"internal/admin/client.go Client":    "a unix socket in the data directory",
 	"internal/admin/client.go NewClient": "a unix socket in the data directory",
@@ -46,7 +47,13 @@ var Connections = map[string]string{
 	"internal/host/simulated/endpoint.go connectOut": "the daemon's own webhooks, by the exact address",
 	"internal/etcd/embedded.go dialEtcd":             "the embedded etcd, or the one that the operator named",
 
-	"internal/host/endpoint/controller.go notifyProcess": "the unix socket of the endpoint process",
+	"internal/host/balancer/health.go probe": "a target of a load balancer, from its own namespace, which has no way " +
+		"to this host",
+	"internal/host/application/group.go newTransport": "it is given connectFrom",
+	"internal/host/endpoint/balancer.go serveHTTP":    "it is given connectFrom",
+	"internal/host/endpoint/socket_linux.go connectFrom": "a target of a load balancer, from its own namespace, which " +
+		"has no way to this host",
+	"internal/host/endpoint/process.go notify": "the unix socket of the endpoint process",
 	"internal/host/endpoint/egress.go connect": "names of what is then reached from the namespace of a cluster, " +
 		"or of the internet",
 	"internal/host/endpoint/egress.go resolverIn": machineNet,

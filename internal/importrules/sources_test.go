@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// source is a Go file that is no test.
+// source is a Go file.
 type source struct {
 	name  string // from the root of the repository
 	dir   string
@@ -19,8 +19,18 @@ type source struct {
 	files *token.FileSet
 }
 
-// eachSource visits the sources below some directories, without those of other modules.
+// eachSource visits the sources below some directories that are no tests, without those of other modules.
 func eachSource(t *testing.T, roots []string, visit func(s source)) {
+	t.Helper()
+	eachFile(t, roots, func(s source) {
+		if !strings.HasSuffix(s.name, "_test.go") {
+			visit(s)
+		}
+	})
+}
+
+// eachFile visits the sources below some directories, without those of other modules.
+func eachFile(t *testing.T, roots []string, visit func(s source)) {
 	t.Helper()
 	const repository = "../../"
 	seen := 0
@@ -32,7 +42,7 @@ func eachSource(t *testing.T, roots []string, visit func(s source)) {
 				return err
 			case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(name, "kubernetes/v")):
 				return fs.SkipDir
-			case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			case d.IsDir() || !strings.HasSuffix(name, ".go"):
 				return nil
 			}
 			s := source{name: name, dir: path.Dir(name), files: token.NewFileSet()}

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/handshake"
 )
 
 const (
@@ -29,6 +32,8 @@ type Options struct {
 	TLS *tls.Config
 	// MaxBody bounds the body of an answer in bytes. It must be set.
 	MaxBody int64
+	// MaxHeader bounds the header of an answer in bytes: 256 KiB unless set. Decoded, it takes up to 16 times as much.
+	MaxHeader int64
 	// Timeout bounds a request of a [Client] with its redirects and its body. Those of a [Transport] end with their
 	// contexts.
 	Timeout time.Duration
@@ -67,20 +72,23 @@ func Transport(o Options) http.RoundTripper {
 		o.Resolve = net.DefaultResolver.LookupNetIP
 	}
 	base := &http.Transport{
-		TLSClientConfig:        o.TLS,
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // MaxBody counts what is read, not what it unpacks to
-		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
-		MaxResponseHeaderBytes: maxHeader,
+		MaxResponseHeaderBytes: cmp.Or(o.MaxHeader, maxHeader),
 		MaxIdleConns:           16,
 		IdleConnTimeout:        keepAlive,
 	}
 	t := &transport{o: o, secure: base, plain: base.Clone()}
-	t.secure.DialContext = (&proxied{
+	config := o.TLS.Clone()
+	if config == nil {
+		config = new(tls.Config)
+	}
+	config.NextProtos = []string{"h2", "http/1.1"}
+	t.secure.DialTLSContext = handshake.Dialer((&proxied{
 		policy: o.Policy, proxy: o.Proxy, resolve: o.Resolve, direct: o.Policy.Dialer().DialContext, tls: o.TLS,
 		connect: (&net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}).DialContext,
-	}).dialProxy
+	}).dialProxy, config, connectTimeout)
 	t.plain.DialContext = newDialer(func(a netip.Addr) error {
 		if !o.Policy.isAllowed(a) {
 			return &RefusedError{a}

@@ -9,6 +9,7 @@ package pki
 import (
 	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
@@ -39,6 +40,10 @@ type Profile struct {
 	Renew float64
 	// Usage are the usages of the authority's key.
 	Usage x509.KeyUsage
+	// ExcludedDNSNames and ExcludedAddresses are what nobody believes the authority anything about: the names with all
+	// their subdomains.
+	ExcludedDNSNames  []string
+	ExcludedAddresses []*net.IPNet
 }
 
 // Daemon is the profile of the daemon's own authorities.
@@ -59,6 +64,24 @@ var Cluster = Profile{
 	Skew:          5 * time.Minute,
 	Renew:         2. / 3,
 	Usage:         x509.KeyUsageCertSign | x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature,
+}
+
+// CertificateManager is the profile of the authority that signs what AWS Certificate Manager issues. Whoever may
+// request a certificate gets one for any name: names of AWS, of hosts and of clusters, and all addresses are excluded.
+// Those who trust the authority cannot be deceived about them.
+// https://docs.aws.amazon.com/acm/latest/userguide/acm-certificate-characteristics.html
+var CertificateManager = Profile{ // without an organization: the domains are somebody else's
+	AuthorityLife: 30 * 365 * 24 * time.Hour,
+	LeafLife:      198 * 24 * time.Hour,
+	Skew:          time.Hour,
+	Renew:         1. - 45./198,
+	Usage:         x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	ExcludedDNSNames: []string{"amazonaws.com", "amazonaws.com.cn", "aws", "arpa", "default", "internal",
+		"invalid", "local", "localhost", "onion", "svc"},
+	ExcludedAddresses: []*net.IPNet{
+		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+		{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+	},
 }
 
 // Renewal returns when a leaf is to be made again.
@@ -93,12 +116,17 @@ type Leaf struct {
 
 // OpenAuthority returns the authority of the daemon in dir/name.crt and dir/name.key, and makes it if it is not there.
 func OpenAuthority(dir, name, commonName string) (*Authority, error) {
+	return Daemon.OpenAuthority(dir, name, commonName)
+}
+
+// OpenAuthority is [OpenAuthority] for an authority of another profile than [Daemon].
+func (p Profile) OpenAuthority(dir, name, commonName string) (*Authority, error) {
 	crt, key := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	a, err := ReadAuthority(crt, key)
+	a, err := p.readAuthority(crt, key)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return a, err
 	}
-	if a, err = NewAuthority(Daemon, Leaf{CommonName: commonName}, time.Now()); err != nil {
+	if a, err = NewAuthority(p, Leaf{CommonName: commonName}, time.Now()); err != nil {
 		return nil, err
 	}
 	// The key goes first: a certificate without its key would be taken for a broken authority,
@@ -111,6 +139,10 @@ func OpenAuthority(dir, name, commonName string) (*Authority, error) {
 
 // ReadAuthority reads an authority from its two PEM files.
 func ReadAuthority(certificateFile, keyFile string) (*Authority, error) {
+	return Daemon.readAuthority(certificateFile, keyFile)
+}
+
+func (p Profile) readAuthority(certificateFile, keyFile string) (*Authority, error) {
 	certificate, err := os.ReadFile(certificateFile)
 	if err != nil {
 		return nil, err
@@ -119,7 +151,7 @@ func ReadAuthority(certificateFile, keyFile string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := ParseAuthority(Daemon, certificate, key)
+	a, err := ParseAuthority(p, certificate, key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate authority of %s and %s: %w", certificateFile, keyFile, err)
 	}
@@ -157,7 +189,10 @@ func NewAuthority(profile Profile, subject Leaf, now time.Time) (*Authority, err
 		KeyUsage:              profile.Usage,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
+		ExcludedDNSDomains:    profile.ExcludedDNSNames,
+		ExcludedIPRanges:      profile.ExcludedAddresses,
 	}
+	template.PermittedDNSDomainsCritical = len(profile.ExcludedDNSNames)+len(profile.ExcludedAddresses) > 0
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
@@ -192,6 +227,12 @@ func (a *Authority) IssueAt(leaf Leaf, now time.Time) (Pair, error) {
 	if err != nil {
 		return Pair{}, err
 	}
+	certificatePEM, err := a.SignAt(key.Public(), leaf, now)
+	return Pair{Certificate: certificatePEM, Key: keyPEM}, err
+}
+
+// SignAt returns a certificate, PEM, that is valid from a time, for somebody's key.
+func (a *Authority) SignAt(key crypto.PublicKey, leaf Leaf, now time.Time) ([]byte, error) {
 	template := &x509.Certificate{
 		SerialNumber: randomSerial(),
 		Subject:      pkix.Name{CommonName: leaf.CommonName, Organization: a.organization(leaf)},
@@ -211,12 +252,14 @@ func (a *Authority) IssueAt(leaf Leaf, now time.Time) (Pair, error) {
 	if leaf.Client {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, key.Public(), a.key)
-	if err != nil {
-		return Pair{}, fmt.Errorf("sign a certificate for %s: %w", leaf.CommonName, err)
+	if _, ok := key.(*rsa.PublicKey); ok && leaf.Server {
+		template.KeyUsage |= x509.KeyUsageKeyEncipherment
 	}
-	certificatePEM, err := encodeCertificate(der)
-	return Pair{Certificate: certificatePEM, Key: keyPEM}, err
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, key, a.key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate for %s: %w", leaf.CommonName, err)
+	}
+	return encodeCertificate(der)
 }
 
 func (a *Authority) organization(leaf Leaf) []string {

@@ -247,3 +247,50 @@ func TestLeavesEndWithTheirAuthority(t *testing.T) {
 		}
 	}
 }
+
+// Nobody who trusts the authority of AWS Certificate Manager can be deceived about names of AWS, of hosts and of
+// clusters, whoever gets it to sign a certificate for them.
+func TestWhatTheAuthorityOfCertificateManagerIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := CertificateManager.OpenAuthority(dir, "acm", "test"); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := CertificateManager.OpenAuthority(dir, "acm", "test") // from its files
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Certificate)
+	now := time.Now()
+	for name, believed := range map[string]bool{
+		"web.example.com": true, "shop.test": true, "internal.example.com": true,
+		"sts.eu-west-1.amazonaws.com": false, "x.gr7.eu-west-1.eks.amazonaws.com": false, "s3.amazonaws.com.cn": false,
+		"eks.eu-west-1.api.aws": false, "x.on.aws": false, "localhost": false, "a.localhost": false,
+		"ip-10-0-0-1.ec2.internal": false, "kubernetes.default.svc": false, "web.default.svc.cluster.local": false,
+		"kubernetes.default": false, "127.0.0.1": false, "::1": false,
+	} {
+		leaf := Leaf{CommonName: "x", DNSNames: []string{name}, Server: true}
+		if ip := net.ParseIP(name); ip != nil {
+			leaf.DNSNames, leaf.IPs = nil, []net.IP{ip}
+		}
+		text, err := ca.SignAt(key.Public(), leaf, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := ParseCertificate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); (err == nil) != believed {
+			t.Errorf("%s: %v", name, err)
+		}
+		if life := c.NotAfter.Sub(now); life > 198*24*time.Hour || life < 197*24*time.Hour {
+			t.Errorf("%s is valid for %v", name, life)
+		}
+	}
+}

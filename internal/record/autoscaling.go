@@ -60,7 +60,9 @@ type AutoScalingGroup struct {
 	RefreshID string            `json:",omitempty"` // the newest instance refresh, the only one that may be under way
 	// WarmPool is nil without one.
 	WarmPool *AutoScalingWarmPool `json:",omitempty"`
-	Deleting bool                 `json:",omitempty"`
+	// Traffic are its traffic sources. One that is detached stays until its instances are deregistered.
+	Traffic  []AutoScalingTrafficSource `json:",omitempty"`
+	Deleting bool                       `json:",omitempty"`
 }
 
 // AutoScalingWarmPool is the pool of instances that a group has ready beside those that serve.
@@ -87,6 +89,36 @@ func (g AutoScalingGroup) Warm() int32 {
 		prepared = *p.MaxPrepared
 	}
 	return max(p.Min, prepared-g.Desired)
+}
+
+// Types of traffic sources.
+const (
+	TrafficClassic     = "elb"   // a Classic Load Balancer
+	TrafficTargetGroup = "elbv2" // a target group
+)
+
+// AutoScalingTrafficSource is a load balancer or target group with which the instances of a group are registered.
+type AutoScalingTrafficSource struct {
+	ID         string    // a UUID, of this attachment
+	Type       string    // TrafficClassic or TrafficTargetGroup
+	Identifier string    // the name of a Classic Load Balancer, or the ARN of a target group
+	Source     bool      `json:",omitempty"` // whether it was attached as a traffic source, of whatever type
+	DetachedAt time.Time `json:",omitzero"`
+}
+
+// IsSame reports whether two attachments are of the same load balancer or target group.
+func (t AutoScalingTrafficSource) IsSame(other AutoScalingTrafficSource) bool {
+	return t.Type == other.Type && t.Identifier == other.Identifier
+}
+
+// HasLoadBalancerChecks reports whether the health checks of load balancers count.
+func (g AutoScalingGroup) HasLoadBalancerChecks() bool {
+	for check := range strings.SplitSeq(g.HealthCheckType, ",") {
+		if strings.TrimSpace(check) == "ELB" {
+			return true
+		}
+	}
+	return false
 }
 
 // AutoScalingChange is a change of a group's desired capacity.
@@ -148,6 +180,26 @@ type AutoScalingGroupStatus struct {
 	// Balancing reports that an instance more than is desired was launched to balance the zones: one goes once it is in
 	// service.
 	Balancing bool `json:",omitempty"`
+	// Traffic is by the IDs of traffic sources.
+	Traffic map[string]AutoScalingTrafficStatus `json:",omitempty"`
+}
+
+// States of traffic sources, as Auto Scaling has them.
+const (
+	TrafficAdding    = "Adding"
+	TrafficAdded     = "Added"
+	TrafficInService = "InService"
+	TrafficRemoving  = "Removing"
+)
+
+// AutoScalingTrafficStatus is how far the attachment of a traffic source is.
+type AutoScalingTrafficStatus struct {
+	State string // TrafficAdding, TrafficAdded or TrafficInService
+	// Failure is why its instances could not be registered, with the revision FailedAt of the group. They are tried again
+	// at RetryAt, or when the group changes.
+	Failure  string    `json:",omitempty"`
+	FailedAt int64     `json:",omitempty"`
+	RetryAt  time.Time `json:",omitzero"`
 }
 
 // AutoScalingGroupStatuses returns the table of statuses, by AutoScalingGroupKey.
@@ -185,7 +237,22 @@ type AutoScalingInstance struct {
 	// terminated.
 	FromPool bool `json:",omitempty"`
 	ToPool   bool `json:",omitempty"`
+	// Traffic is how far its registration with traffic sources is, by the IDs of their attachments.
+	Traffic map[string]AutoScalingRegistration `json:",omitempty"`
+	// Draining reports that it is Terminating and has connections yet: its lifecycle hooks come after that.
+	Draining bool `json:",omitempty"`
 }
+
+// AutoScalingRegistration is how far the registration of an instance with a traffic source is.
+type AutoScalingRegistration string
+
+// Values of AutoScalingRegistration.
+const (
+	Registering  AutoScalingRegistration = "registering" // decided upon: it may be registered
+	Registered   AutoScalingRegistration = "registered"
+	Unregistered AutoScalingRegistration = "unregistered" // not to be, as AddToLoadBalancer was suspended
+	Deregistered AutoScalingRegistration = "deregistered" // its connections drain
+)
 
 // Warm reports whether the instance is in the group's warm pool.
 func (i AutoScalingInstance) Warm() bool { return strings.HasPrefix(string(i.State), "Warmed:") }

@@ -46,7 +46,7 @@ type Instance struct {
 	PartitionNumber       int32  `json:",omitempty"` // in a partition placement group, from 1
 	Tenancy               ec2types.Tenancy
 
-	// BlockDevices are its volumes; the root volume first.
+	// BlockDevices are its volumes; that of the root device first.
 	BlockDevices []InstanceBlockDevice
 
 	ShutdownBehavior      ec2types.ShutdownBehavior
@@ -87,6 +87,8 @@ type InstanceBlockDevice struct {
 	VolumeID            string
 	DeleteOnTermination bool
 	AttachedAt          time.Time
+	// Root reports that the machine keeps its files on the volume, unless that is Diskless.
+	Root bool `json:",omitempty"`
 	// Detaching is the time when its detachment was requested, Force whether by force. The entry goes when the disk was
 	// seen detached.
 	Detaching time.Time `json:",omitzero"`

@@ -164,6 +164,8 @@ type NodegroupRollingUpdate struct {
 	Suspended bool `json:",omitempty"`
 	// Waiting is the time since which the update waits for nodes to become Ready; zero while it does not.
 	Waiting time.Time `json:",omitzero"`
+	// Balancing is the time since which the update waits for load balancers to find new nodes healthy.
+	Balancing time.Time `json:",omitzero"`
 	// Failing is the reason that the update will fail, once the group is as it was before.
 	Failing *ekstypes.ErrorDetail `json:",omitempty"`
 }

@@ -235,6 +235,16 @@ func StackExports(s *store.Store) store.Table[StackExport] {
 	return store.NewTable[StackExport](s, "stack-exports")
 }
 
+// StackExportsByStack returns the exports by the ID of the stack that has them.
+func StackExportsByStack(s *store.Store) store.Index[StackExport] {
+	return store.NewIndex(StackExports(s), "stack", func(e StackExport) string { return e.StackID })
+}
+
+// StackImportedValuesByStack returns the uses of exports by the ID of the stack that uses them.
+func StackImportedValuesByStack(s *store.Store) store.Index[StackImportedValue] {
+	return store.NewIndex(StackImportedValues(s), "stack", func(v StackImportedValue) string { return v.StackID })
+}
+
 // StackImportedValues returns the table.
 func StackImportedValues(s *store.Store) store.Table[StackImportedValue] {
 	return store.NewTable[StackImportedValue](s, "stack-imported-values")

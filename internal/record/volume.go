@@ -29,8 +29,11 @@ type Volume struct {
 	InstanceID       string `json:",omitempty"` // that it is attached to
 	// MoreInstanceIDs are the others that it is attached to, with Multi-Attach.
 	MoreInstanceIDs []string `json:",omitempty"`
-	// Diskless reports that no disk stands for it: the root file system of its machine does.
+	// Diskless reports that no disk stands for it: the files of its machine, which have no bound, do.
 	Diskless bool `json:",omitempty"`
+	// OfImage reports that a launch made it for a block device of the AMI. Its disk begins empty, whatever SnapshotID
+	// says: the machine gets the files of the AMI by another way.
+	OfImage bool `json:",omitempty"`
 	// AutoEnableIO is the attribute of that name: it says what to do after an inconsistency, which there is none here.
 	AutoEnableIO bool `json:",omitempty"`
 	// Deleted is the time of its deletion: the record goes when the disk has gone.
@@ -50,6 +53,14 @@ type VolumeModification struct {
 	OriginalMultiAttach bool  `json:",omitempty"`
 	// Times are those of the modifications of the last 24 hours, of which there may be four.
 	Times []time.Time
+}
+
+// ContentID returns the snapshot or volume whose content its disk begins with; empty when it begins empty.
+func (v Volume) ContentID() string {
+	if v.OfImage {
+		return ""
+	}
+	return cmp.Or(v.SnapshotID, v.SourceVolumeID)
 }
 
 // InstanceIDs returns the instances that it is attached to.
@@ -130,7 +141,7 @@ func VolumeDisksByInstance(s *store.Store) (all [MaxMultiAttach]store.Index[Volu
 
 // VolumesByContent returns the index of volumes by the ID of the snapshot or volume whose content they begin with.
 func VolumesByContent(s *store.Store) store.Index[Volume] {
-	return store.NewIndex(Volumes(s), "content", func(v Volume) string { return cmp.Or(v.SnapshotID, v.SourceVolumeID) })
+	return store.NewIndex(Volumes(s), "content", Volume.ContentID)
 }
 
 // EBSSettings are the settings of EBS of an account in a region. No record: the defaults.

@@ -98,12 +98,8 @@ func (r *Reporter) machineMemory() map[string]taken {
 			continue
 		}
 		id := strings.TrimPrefix(p.Name, prefix)
-		t := taken{bytes: processMemory(p.PID), processes: 1, problem: p.Problem}
-		pids, _ := machineProcesses(r.o.Dir.Owner(), id) // what cannot be read is not shown
-		for _, pid := range pids {
-			t.bytes += processMemory(pid)
-		}
-		t.processes += len(pids)
+		memory, processes := machineUsage(r.o.Dir.Owner(), id)
+		t := taken{bytes: processMemory(p.PID) + memory, processes: 1 + processes, problem: p.Problem}
 		if t.problem == "" {
 			t.problem = machineProblem(r.o.Dir.Owner(), id)
 		}

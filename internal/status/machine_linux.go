@@ -2,9 +2,10 @@ package status
 
 import "github.com/coracle-eks/coracle/internal/host/machine"
 
-// machineProcesses returns the process IDs, on the host, of everything in the machine of an instance.
-func machineProcesses(owner, instanceID string) ([]int, error) {
-	return machine.PIDs(owner, instanceID)
+// machineUsage returns the memory and the processes of the machine of an instance, as far as they can be found out.
+func machineUsage(owner, instanceID string) (memory int64, processes int) {
+	memory, processes, _ = machine.Usage(owner, instanceID)
+	return memory, processes
 }
 
 // machineProblem returns what is wrong with how the machine of an instance runs.

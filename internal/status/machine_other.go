@@ -2,9 +2,7 @@
 
 package status
 
-import "errors"
-
-// machineProcesses returns an error: machines need Linux.
-func machineProcesses(string, string) ([]int, error) { return nil, errors.New("machines need Linux") }
+// machineUsage returns nothing: machines need Linux.
+func machineUsage(string, string) (memory int64, processes int) { return 0, 0 }
 
 func machineProblem(string, string) string { return "" }

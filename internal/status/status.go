@@ -108,6 +108,9 @@ func (r *Reporter) Status(ctx context.Context) (admin.Status, error) {
 	if s.FileSystems, err = r.fileSystems(ctx); err != nil {
 		return s, err
 	}
+	if s.LoadBalancers, err = r.loadBalancers(ctx); err != nil {
+		return s, err
+	}
 	s.Stacks, err = r.stacks(ctx)
 	return s, err
 }
@@ -164,8 +167,9 @@ func componentStatus(p process.Status, name string) admin.Component {
 	return c
 }
 
-// processMemory returns the proportional set size of a process in bytes, the memory that its end would free. It is 0
-// where the kernel does not tell, as for a process that has just ended.
+// processMemory returns the proportional set size of a process of the daemon in bytes, the memory that its end would
+// free. It is 0 where the kernel does not tell, as for a process that has just ended. It is not for processes of
+// machines, which can keep whoever reads this waiting.
 func processMemory(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

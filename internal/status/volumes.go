@@ -8,7 +8,7 @@ import (
 )
 
 // volumes returns the EBS volumes of all accounts that have disks, and the snapshots that failed, with what is wrong
-// with them.
+// with them. Root volumes of instances are among them only if something is.
 func (r *Reporter) volumes(ctx context.Context) ([]admin.Volume, error) {
 	rows, err := record.Volumes(r.o.Store).List(ctx, "")
 	if err != nil {
@@ -25,7 +25,7 @@ func (r *Reporter) volumes(ctx context.Context) ([]admin.Volume, error) {
 	var all []admin.Volume
 	for _, row := range rows {
 		v := row.Value
-		if v.Diskless {
+		if v.Diskless || v.OfImage && v.InstanceID != "" && failures[row.Key] == "" {
 			continue
 		}
 		out := admin.Volume{Account: v.Account, Region: v.Region, ID: v.ID, Size: int64(v.Size) << 30,

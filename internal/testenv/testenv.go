@@ -21,6 +21,18 @@ func NeedsRoot(t testing.TB) {
 	}
 }
 
+// NeedsLoopDevices skips t where the host has no loop devices, as in most containers.
+func NeedsLoopDevices(t testing.TB) {
+	t.Helper()
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("needs loop devices:", err)
+	}
+	if err := control.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // All reports whether all is to be tested, however long it takes, as by "make test-all".
 func All() bool { return os.Getenv("CORACLE_TEST") == "all" }
 

@@ -63,7 +63,7 @@ func buildModule(ctx context.Context, m module, target, env string, report func(
 }
 
 func (b *builder) buildTarget(ctx context.Context, env string) error {
-	if err := b.removeAbandoned(); err != nil {
+	if err := removeAbandoned(b.target); err != nil {
 		return err
 	}
 	var err error
@@ -110,9 +110,9 @@ func (b *builder) reportStep(step Step, done, total int, detail string) {
 	b.report(b.at)
 }
 
-// removeAbandoned removes what earlier builds left behind: with the lock held, it belongs to nobody.
-func (b *builder) removeAbandoned() error {
-	abandoned, err := filepath.Glob(filepath.Join(b.target, workPattern+"*"))
+// removeAbandoned removes what earlier builds left behind in a directory: with its lock held, it belongs to nobody.
+func removeAbandoned(target string) error {
+	abandoned, err := filepath.Glob(filepath.Join(target, workPattern+"*"))
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type artifact struct {
 type cache struct {
 	directories []directory
 	env         string // the environment variable that names a directory
+	fallback    string // where packed programs go whose directory is not to be written to; empty for nowhere
 
 	mu     sync.Mutex
 	builds map[string]*sharedBuild // by directory and version of the artifact, while they run
@@ -51,7 +52,7 @@ type directory struct {
 // newCache returns a cache in the directory that the user names with o.Dir or the environment variable env, or in the
 // directories called name beside the coracle program and in the data directory. It touches nothing.
 func newCache(o Options, env, name string) *cache {
-	c := &cache{env: env, builds: make(map[string]*sharedBuild)}
+	c := &cache{env: env, fallback: filepath.Join(o.DataDir, name), builds: make(map[string]*sharedBuild)}
 	if dir := cmp.Or(o.Dir, os.Getenv(env)); dir != "" {
 		c.directories = []directory{{path: dir, anyVersion: true}}
 		return c
@@ -61,7 +62,7 @@ func newCache(o Options, env, name string) *cache {
 			c.directories = append(c.directories, directory{path: filepath.Join(filepath.Dir(program), name)})
 		}
 	}
-	c.directories = append(c.directories, directory{path: filepath.Join(o.DataDir, name)})
+	c.directories = append(c.directories, directory{path: c.fallback})
 	return c
 }
 
@@ -79,13 +80,19 @@ func (c *cache) searchPaths() []string {
 	return paths
 }
 
-// findFirst returns the path of the artifact's first file, or an error that is ErrNotBuilt.
+// findFirst returns the path of the artifact's first file, or an error that is ErrNotBuilt. It unpacks the artifact if
+// a directory has it packed.
 func (c *cache) findFirst(a artifact) (string, error) {
 	var searched []string
 	for _, d := range c.directories {
 		path := filepath.Join(d.path, a.dir, a.first)
+		packed, err := a.isPacked(filepath.Dir(path))
+		if err != nil {
+			return "", fmt.Errorf("look for the %s: %w", a.title, err)
+		}
 		info, err := os.Stat(path)
 		switch {
+		case packed:
 		case errors.Is(err, fs.ErrNotExist):
 			searched = append(searched, path)
 			continue
@@ -95,14 +102,17 @@ func (c *cache) findFirst(a artifact) (string, error) {
 			return "", fmt.Errorf("the %s %s is not an executable file: remove it or make it executable", a.title, path)
 		}
 		if !d.anyVersion {
-			built, err := os.ReadFile(filepath.Join(filepath.Dir(path), versionName))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			is, err := readVersion(filepath.Dir(path))
+			if err != nil {
 				return "", fmt.Errorf("read the version of the %s: %w", a.title, err)
 			}
-			if is := strings.TrimSpace(string(built)); is != a.version {
+			if is != a.version {
 				searched = append(searched, fmt.Sprintf("%s (which is of version %q, not %q)", path, is, a.version))
 				continue
 			}
+		}
+		if packed {
+			return c.unpack(a, filepath.Dir(path))
 		}
 		return path, nil
 	}

@@ -35,6 +35,7 @@ func OpenComponents(o Options) *Components {
 		// A user's directory is no exception: it has components of some add-ons, and some versions, only.
 		c.directories[i] = directory{path: filepath.Join(d.path, componentsDir)}
 	}
+	c.fallback = filepath.Join(c.fallback, componentsDir)
 	return &Components{c}
 }
 

@@ -25,6 +25,9 @@
 //	node/components/cert-manager/v1.21.2/controller  with version and .lock beside it
 //	node/components/data/0123456789ab-crds.yaml
 //
+// In a downloaded archive, in which tar would decompress all of them for seconds, bundles and the programs of nodes are
+// packed: kube.zst stands for kube. They are unpacked when they are first looked for (packed.go).
+//
 // The file "version" identifies everything that a program was built from. In the second and third place, programs of
 // another version than this coracle would build are ignored, so that a new coracle does not start old programs.
 //

@@ -2,8 +2,11 @@ package upstream
 
 import (
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/modfile"
 
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -12,14 +15,15 @@ import (
 )
 
 // apart are modules that have to differ: etcd's server in coracle is of another line than the client in CoreDNS, and
-// containerd speaks a newer CRI than the kubelet.
+// containerd speaks a newer CRI than the kubelet. Of others, no two have a package in common.
 var apart = map[string]bool{
 	"go.etcd.io/etcd/api/v3": true, "go.etcd.io/etcd/client/pkg/v3": true, "go.etcd.io/etcd/client/v3": true,
-	"k8s.io/cri-api": true,
+	"k8s.io/cri-api": true, "k8s.io/cloud-provider-aws": true, "k8s.io/kubernetes": true,
 }
 
 // TestVersionsAreShared keeps a first build short: what coracle, the default version of Kubernetes and the programs of
-// nodes have in common is compiled once only if all have one version of it.
+// nodes have in common is compiled once only if all have one version of it. With -trimpath that is the version that is
+// required as well as the one that replaces it, as compiled packages name their files by the former.
 func TestVersionsAreShared(t *testing.T) {
 	t.Parallel()
 	ours, err := os.ReadFile(testenv.Root() + "/go.mod")
@@ -48,8 +52,8 @@ func TestVersionsAreShared(t *testing.T) {
 			add(r.Mod.Path, r.Mod.Version)
 		}
 		for _, r := range mod.Replace {
-			if versions[r.Old.Path][name] != "" {
-				add(r.Old.Path, r.New.Version)
+			if required := versions[r.Old.Path][name]; required != "" {
+				add(r.Old.Path, required+" => "+r.New.Version)
 			}
 		}
 	}
@@ -61,5 +65,22 @@ func TestVersionsAreShared(t *testing.T) {
 		if len(distinct) > 1 && !apart[module] {
 			t.Errorf("%s has several versions: %v; make them one in go.mod, kubernetes/source and node/source", module, by)
 		}
+	}
+}
+
+// TestTagsLeaveTheStandardLibraryAlone: with other files of net, all that imports it is compiled again for nodes.
+func TestTagsLeaveTheStandardLibraryAlone(t *testing.T) {
+	t.Parallel()
+	list := func(tags []string) []string {
+		cmd := exec.Command("go", "list", "-tags="+strings.Join(tags, ","), "-f", "{{.ImportPath}}: {{.GoFiles}}", "std")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(string(out), "\n")
+	}
+	if difference := cmp.Diff(list(nil), list(node.Tags())); difference != "" {
+		t.Errorf("the tags %v change the standard library:\n%s", node.Tags(), difference)
 	}
 }

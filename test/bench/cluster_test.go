@@ -41,10 +41,12 @@ func bundle(b testing.TB, minor string) string {
 // kubernetesClient returns a client for the cluster with a token of `aws eks get-token`.
 func kubernetesClient(b testing.TB, d *harness.Daemon, cluster string) (*kubernetes.Clientset, *rest.Config) {
 	b.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", d.Kubeconfig(cluster))
+	path := d.Kubeconfig(cluster)
+	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		b.Fatal(err)
 	}
+	d.KeepToken(path) // it may be the kubeconfig of a fixture, which is used by other clients
 	// The exec plugin would run in this process's environment: take its answer instead.
 	config.ExecProvider = nil
 	config.BearerToken = strings.TrimSpace(d.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output",

@@ -128,7 +128,7 @@ func (v *volumes) install() {
 	}
 	for _, id := range v.nodes {
 		ctx, cancel := context.WithTimeout(v.b.Context(), eventually.Limit)
-		cmd := v.Command(ctx, "", "coracle", "exec", "--data-dir", v.Dir, id, "--", "/bin/sh", "-c",
+		cmd := v.Command(ctx, "", "coracle", "exec", "--stdin", "--data-dir", v.Dir, id, "--", "/bin/sh", "-c",
 			"mkdir -p /opt/program && cat > /opt/program/disk && chmod 755 /opt/program/disk")
 		cmd.Stdin = bytes.NewReader(self)
 		out, err := cmd.CombinedOutput()

@@ -1,3 +1,5 @@
+//go:build linux
+
 package chaos
 
 import (
@@ -19,6 +21,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
+	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 )
@@ -41,28 +45,47 @@ func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
 	subnet := d.Subnets()[0]
 	boot := []string{"machine/prepared", "process/before-fork", "process/after-fork", "machine/launched"}
 	off := []string{"process/stopping", "machine/stopped"}
-
-	f.arm(append([]string{"network/router", "network/port", "network/rules"}, boot...)...)
-	f.do("run instances", func(ctx context.Context) error {
-		out, err := f.client.RunInstances(ctx, &ec2.RunInstancesInput{
-			ImageId: image.Parameter.Value, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(2),
-			MaxCount: aws.Int32(2),
-			SubnetId: &subnet, ClientToken: aws.String("mortal"),
-			UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho ran >> /root/ran\n"))),
-		})
-		if err == nil {
-			f.ids = nil
-			for _, i := range out.Instances {
-				f.ids = append(f.ids, *i.InstanceId)
+	run := func(token string, count int32) {
+		f.do("run instances", func(ctx context.Context) error {
+			out, err := f.client.RunInstances(ctx, &ec2.RunInstancesInput{
+				ImageId: image.Parameter.Value, InstanceType: ec2types.InstanceTypeM5Large, MinCount: &count,
+				MaxCount: &count, SubnetId: &subnet, ClientToken: &token,
+				UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\necho ran >> /root/ran\n"))),
+			})
+			if err == nil {
+				f.ids = nil
+				for _, i := range out.Instances {
+					f.ids = append(f.ids, *i.InstanceId)
+				}
 			}
-		}
-		return err
-	}, func(error) bool { return false })
-	f.awaitRunning()
+			return err
+		}, func(error) bool { return false })
+		f.awaitRunning()
+	}
+	terminate := func() {
+		f.change("terminate", func(ctx context.Context) error {
+			_, err := f.client.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: f.ids})
+			return err
+		})
+		f.await(ec2types.InstanceStateNameTerminated)
+	}
+	var made, attached, released []string // of root volumes
+	if preflight.CheckRootVolumes() == nil {
+		made, released = []string{"volume/made"}, []string{"volume/released"}
+		attached = []string{"volume/looped", "volume/attached", "rootvolume/formatted", "rootvolume/filled"}
+		// Where the daemon may die elsewhere, all volumes may be claimed while it does.
+		f.arm("volume/claimed")
+		run("claimed", 1)
+		f.died(t)
+		terminate()
+	}
+
+	f.arm(slices.Concat([]string{"network/router", "network/port", "network/rules"}, boot, made, attached)...)
+	run("mortal", 2)
 	addresses := f.addresses()
 	f.died(t)
 
-	f.arm(off...)
+	f.arm(append(released, off...)...)
 	f.change("stop", func(ctx context.Context) error {
 		_, err := f.client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: f.ids})
 		return err
@@ -71,7 +94,7 @@ func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
 	f.machines(0)
 	f.died(t)
 
-	f.arm(boot...)
+	f.arm(slices.Concat(attached, boot)...)
 	f.change("start", func(ctx context.Context) error {
 		_, err := f.client.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: f.ids})
 		return err
@@ -100,11 +123,7 @@ func TestTheDaemonMayDieInTheLifeOfAnInstance(t *testing.T) {
 	}
 
 	f.arm(append(off, "machine/discarding", "machine/hidden")...)
-	f.change("terminate", func(ctx context.Context) error {
-		_, err := f.client.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: f.ids})
-		return err
-	})
-	f.await(ec2types.InstanceStateNameTerminated)
+	terminate()
 	f.died(t)
 	f.machines(0)
 	f.nothingLeft()
@@ -292,13 +311,20 @@ func (f *fleet) nothingLeft() {
 	f.eventually("everything is given back", func() error {
 		var left []string
 		for _, pattern := range []string{
-			filepath.Join(f.Dir, "machines", "i-*"),
+			filepath.Join(f.Dir, "machines", "i-*"), filepath.Join(f.Dir, "volumes", "vol-*"),
 			filepath.Join("/run/coracle", f.Owner(), "netns", "i-*"),
 			filepath.Join("/sys/fs/cgroup/*/coracle", f.Owner(), "i-*"),
 			filepath.Join("/sys/fs/cgroup/coracle", f.Owner(), "i-*"),
 		} {
 			found, _ := filepath.Glob(pattern) // the patterns are right
 			left = append(left, found...)
+		}
+		devices, err := loopdevice.List(f.Owner())
+		if err != nil {
+			return err
+		}
+		for _, d := range devices {
+			left = append(left, d.Name.String())
 		}
 		interfaces, err := f.client.DescribeNetworkInterfaces(f.t.Context(), &ec2.DescribeNetworkInterfacesInput{})
 		if err != nil {

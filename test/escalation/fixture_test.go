@@ -22,21 +22,26 @@ import (
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	efsservice "github.com/coracle-eks/coracle/internal/aws/efs"
 	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
+	"github.com/coracle-eks/coracle/internal/aws/elb"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	kmsservice "github.com/coracle-eks/coracle/internal/aws/kms"
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
+	"github.com/coracle-eks/coracle/internal/aws/shield"
 	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
+	"github.com/coracle-eks/coracle/internal/aws/waf"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 const (
@@ -101,8 +106,12 @@ func (w *fixture) register(mux *wire.Mux) {
 	machines := ec2service.New(ec2service.Options{Store: w.Store,
 		Keys: kmsservice.New(kmsservice.Options{Store: w.Store})})
 	machines.Register(mux)
+	acmservice.New(acmservice.Options{Store: w.Store}).Register(mux)
 	efsservice.New(efsservice.Options{Store: w.Store, Identity: w.Identity,
 		EC2: machines.NetworkInterfaces.Records}).Register(mux)
+	waf.Register(mux, waf.Options{Store: w.Store})
+	shield.Register(mux)
+	elb.Register(mux, elb.Options{Store: w.Store, EC2: machines.NetworkInterfaces.Records})
 	autoscalingservice.New(autoscalingservice.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(
 		mux)
 	ssmservice.New(ssmservice.Options{Store: w.Store}).Register(mux)
@@ -190,13 +199,18 @@ func (w *fixture) clients(with aws.Credentials) clients {
 	provider, url := credentials.StaticCredentialsProvider{Value: with}, aws.String(w.URL)
 	return clients{
 		iam: w.IAM(with), sts: w.STS(with),
-		ec2: ec2.New(ec2.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
+		ec2: ec2.New(ec2.Options{Region: region, BaseEndpoint: url, HTTPClient: awsclient.HTTP(),
+			Credentials: provider, RetryMaxAttempts: 1}),
 		asg: autoscaling.New(
-			autoscaling.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1},
+			autoscaling.Options{Region: region, BaseEndpoint: url, HTTPClient: awsclient.HTTP(),
+				Credentials: provider, RetryMaxAttempts: 1},
 		),
-		eks: eks.New(eks.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
-		ssm: ssm.New(ssm.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
-		ecr: ecr.New(ecr.Options{Region: region, BaseEndpoint: url, Credentials: provider, RetryMaxAttempts: 1}),
+		eks: eks.New(eks.Options{Region: region, BaseEndpoint: url, HTTPClient: awsclient.HTTP(),
+			Credentials: provider, RetryMaxAttempts: 1}),
+		ssm: ssm.New(ssm.Options{Region: region, BaseEndpoint: url, HTTPClient: awsclient.HTTP(),
+			Credentials: provider, RetryMaxAttempts: 1}),
+		ecr: ecr.New(ecr.Options{Region: region, BaseEndpoint: url, HTTPClient: awsclient.HTTP(),
+			Credentials: provider, RetryMaxAttempts: 1}),
 	}
 }
 

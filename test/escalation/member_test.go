@@ -92,13 +92,15 @@ func TestEveryIdentifierIsAuthorized(t *testing.T) {
 // notAuthorized are the identifiers on which the permission does not depend, with the reason. In a key, "*" stands for
 // any text.
 var notAuthorized = map[string]string{
+	"acm:RequestCertificate.DomainValidationOptions/*": "is content",
+
 	"autoscaling:Describe*": reads,
 	"autoscaling:*/*": "CreateAutoScalingGroup asks for ec2:RunInstances and " +
 		"iam:PassRole of what a launch template names",
-	"autoscaling:CreateAutoScalingGroup.[AICLST]*":  "is content, or is not supported",
+	"autoscaling:CreateAutoScalingGroup.[AICS]*":    "is content, or is not supported",
+	"autoscaling:CreateAutoScalingGroup.La*":        "is not supported",
 	"autoscaling:UpdateAutoScalingGroup.[ACLS]*":    "is content, or is not supported",
 	"autoscaling:*LaunchConfiguration.*":            "there are no launch configurations",
-	"autoscaling:*LoadBalancer*":                    "is not supported",
 	"autoscaling:*NotificationConfiguration.Topic*": "is not supported",
 	"autoscaling:PutLifecycleHook.*ARN":             "is not supported",
 	"autoscaling:*.LifecycleHookName":               inGroup,
@@ -150,6 +152,24 @@ var notAuthorized = map[string]string{
 	"elasticfilesystem:CreateFileSystem.KmsKeyId":                         "asks for the key in the operation",
 	"elasticfilesystem:CreateReplicationConfiguration.Destinations/[FK]*": "is not supported",
 
+	"elasticloadbalancing:Describe*":                     reads,
+	"elasticloadbalancing:*.PolicyName*":                 "belongs to the load balancer, which is authorized",
+	"elasticloadbalancing:*.PolicyTypeName":              "is not a resource",
+	"elasticloadbalancing:*.PolicyAttributes/*":          "is content",
+	"elasticloadbalancing:*.LoadBalancerAttributes/*":    "is content",
+	"elasticloadbalancing:*.HealthCheckPath":             "is content",
+	"elasticloadbalancing:*Instances*.Instances/*":       "is a target; the load balancer is authorized",
+	"elasticloadbalancing:*Targets.Targets/*":            "is a target; the target group is authorized",
+	"elasticloadbalancing:*SSLCertificateId":             "AWS authorizes the load balancer",
+	"elasticloadbalancing:*CertificateArn":               "AWS authorizes the load balancer or listener",
+	"elasticloadbalancing:*Rule.Actions/*":               "AWS authorizes the listener or rule",
+	"elasticloadbalancing:*Rule.Conditions/*":            "is content",
+	"elasticloadbalancing:*.MutualAuthentication/*":      "is not supported",
+	"elasticloadbalancing:*.IpamPools/*":                 "is not supported",
+	"elasticloadbalancing:*.DefaultActions/*":            "AWS authorizes the load balancer or listener",
+	"elasticloadbalancing:*.SubnetMappings/AllocationId": "AWS's service-linked role uses it, as in AWS",
+	"elasticloadbalancing:CreateTargetGroup.VpcId":       "AWS authorizes the target group",
+
 	"eks:*.UpdateId":                                           "belongs to what was updated, which is authorized",
 	"eks:*.CapabilityName":                                     "there are no capabilities",
 	"eks:DescribeInsight.Id":                                   "belongs to the cluster, which is authorized",
@@ -185,7 +205,12 @@ var notAuthorized = map[string]string{
 	"logs:ListLogGroups.*":               "AWS authorizes what lists on all groups",
 	"logs:DescribeQueries.LogGroupName":  "selects among what the caller may read",
 	"logs:*.LogStreamNames":              "AWS authorizes the group",
+	"logs:DescribeDeliver*":              reads,
+	"logs:*.S3DeliveryConfiguration/*":   "is not supported",
+	"logs:PutDeliveryDestination.Role*":  "is not supported",
 	"logs:GetLogRecord.LogRecordPointer": "names an event of a group, which is authorized when it exists",
+
+	"shield:ListProtections.InclusionFilters/*": "selects among what the caller may read",
 
 	"ssm:PutParameter.KeyId":                "is not supported",
 	"sts:GetAccessKeyInfo.AccessKeyId":      "the account is part of the key",
@@ -384,6 +409,19 @@ func (w *fixture) mountTarget(v map[string]string, n int) {
 	}
 }
 
+// loadBalancer sets the identifiers of requests to Elastic Load Balancing.
+func (w *fixture) loadBalancer(v map[string]string, n int) {
+	b := record.LoadBalancer{Account: account, Region: region, Kind: record.NetworkLoadBalancer,
+		Name: fmt.Sprint("name-", n), ID: fmt.Sprintf("%016d", n)}
+	v["LoadBalancerArn"], v["ListenerArn"], v["RuleArn"] = b.ARN(), b.ListenerARN(b.ID), b.RuleARN(b.ID, b.ID)
+	v["TargetGroupArn"] = record.TargetGroup{Account: account, Region: region, Name: b.Name, ID: b.ID}.ARN()
+	v["AddTags.ResourceArns"], v["RemoveTags.ResourceArns"] = b.ARN(), b.ARN()
+	v["DeliveryDestinationArn"] = record.LogDeliveryDestination{Account: account, Region: region, Name: b.Name}.ARN()
+	for _, op := range []string{"GetDelivery", "DeleteDelivery", "UpdateDeliveryConfiguration"} {
+		v[op+".Id"] = fmt.Sprint(n)
+	}
+}
+
 // pair makes two of everything that requests name by something else than an identifier of its own: values[0] and
 // values[1] are by member, or by operation and member.
 func (w *fixture) pair() [2]map[string]string {
@@ -397,6 +435,11 @@ func (w *fixture) pair() [2]map[string]string {
 		values[i] = v
 
 		w.mountTarget(v, i+1)
+		w.loadBalancer(v, i+1)
+		v["CertificateArn"] = record.CertificateARN(account, region, fmt.Sprintf("00000000-0000-0000-0000-%012d", i+1))
+		v["GetWebACL.Id"] = fmt.Sprintf("00000000-0000-0000-0000-%012d", i+1)
+		v["ProtectionId"] = v["GetWebACL.Id"]
+		v["CertificateAuthorityArn"] = "arn:aws:acm-pca:" + region + ":" + account + ":certificate-authority/" + n
 		w.do(root.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: &n}))
 		w.do(
 			root.CreatePlacementGroup(

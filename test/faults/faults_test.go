@@ -27,6 +27,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
@@ -44,6 +46,18 @@ var (
 	readOnlySys     = inNamespace("--mount", "mount -o remount,ro,bind /sys")
 	readOnlyCgroups = inNamespace("--mount", `for m in $(awk '$3 ~ /^cgroup2?$/ {print $2}' /proc/self/mounts); do
 		mount -o remount,ro,bind $m; done`)
+	// What the daemon mounts for machines, in directories that are shared, stays when another daemon has other devices.
+	withoutLoopDevices = []string{"unshare", "--mount", "--propagation", "unchanged", "sh", "-ec", `
+		mount --make-private /
+		mount --make-private /dev
+		mount -t tmpfs -o mode=755 none /mnt
+		for f in /dev/*; do
+			case $f in /dev/loop*) continue;; esac
+			if [ -d $f ] && ! [ -L $f ]; then mkdir /mnt/${f#/dev/}; mount --rbind $f /mnt/${f#/dev/}
+			else cp -a $f /mnt/; fi
+		done
+		mount --move /mnt /dev
+		exec "$@"`, "sh"}
 	withoutCgroups = inNamespace("--mount", "umount --recursive /sys/fs/cgroup")
 	dropPolicy     = inNamespace("--net", `ip link set lo up
 		nft add table ip filter
@@ -198,6 +212,11 @@ func TestFaults(t *testing.T) {
 		{
 			name: "with a read-only /sys", within: readOnlySys, check: "isolation", level: "warn",
 			says: "machines have no user namespaces", fix: "outside of containers", status: "namespace, without user",
+		},
+		{
+			name: "without loop devices", within: withoutLoopDevices, check: "isolation", level: "warn",
+			says: "root volumes have no size: a machine can fill the disk of .*this host has no loop devices",
+			fix:  "modprobe loop", status: `namespace, .*with root volumes of no size \(this host has no loop devices`,
 		},
 		{
 			name: "with 448 MiB of disk left", parent: small("448m"), check: "disk", level: "FAIL",
@@ -376,6 +395,62 @@ func TestAHostThatGetsWhatMachinesNeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitInstance(t, d, id, ec2types.InstanceStateNameRunning, "")
+}
+
+// TestAHostThatGetsLoopDevices has a machine on a host without loop devices, as machines of earlier versions are: its
+// files are on the host's disk, and stay there when the host has what root volumes need.
+func TestAHostThatGetsLoopDevices(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	if err := rootvolume.Check(); err != nil {
+		t.Skip(err)
+	}
+	d := harness.Start(t)
+	d.Kill()
+	d.SetWithin(withoutLoopDevices...)
+	d.Serve()
+	inside := func(id, script string) string {
+		t.Helper()
+		return strings.TrimSpace(d.Run("", "coracle", "exec", "--data-dir", d.Dir, id, "--", "sh", "-c", script))
+	}
+	id := runInstance(t, d)
+	awaitInstance(t, d, id, ec2types.InstanceStateNameRunning, "")
+	inside(id, "echo here > /root/kept && echo there > /var/log/kept")
+	boot := inside(id, "cat /proc/sys/kernel/random/boot_id")
+
+	// It goes on as it is.
+	d.Kill()
+	d.SetWithin()
+	d.Serve()
+	awaitInstance(t, d, id, ec2types.InstanceStateNameRunning, "")
+	if now := inside(id, "cat /proc/sys/kernel/random/boot_id"); now != boot {
+		t.Error("the machine has booted again")
+	}
+	client := ec2.NewFromConfig(d.Config())
+	if _, err := client.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}); err != nil {
+		t.Fatal(err)
+	}
+	awaitInstance(t, d, id, ec2types.InstanceStateNameStopped, "")
+	if _, err := client.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}); err != nil {
+		t.Fatal(err)
+	}
+	awaitInstance(t, d, id, ec2types.InstanceStateNameRunning, "")
+	if got := inside(id, "cat /root/kept /var/log/kept; test ! -e /run/host/own-disk && echo the host"); got !=
+		"here\nthere\nthe host" {
+		t.Errorf("the machine has %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(d.Dir, "machines", id, "root/upper/root/kept")); err != nil {
+		t.Error(err)
+	}
+
+	// Another one has a root volume.
+	other := runInstance(t, d)
+	awaitInstance(t, d, other, ec2types.InstanceStateNameRunning, "")
+	inside(other, "test -e /run/host/own-disk")
+	if devices, err := loopdevice.List(d.Owner()); err != nil || len(devices) != 1 ||
+		devices[0].Name.InstanceID != other {
+		t.Errorf("the devices are %+v, %v", devices, err)
+	}
 }
 
 // runInstance launches an instance, and returns its ID.

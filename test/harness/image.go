@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -54,8 +55,8 @@ func AgnhostArchive(t testing.TB) string {
 		}
 	}
 	return madeOnce(t, fmt.Sprintf("agnhost-%x.tar", sum.Sum(nil)[:8]), func(file string) {
-		archive(t, file, Agnhost, []string{"/agnhost"}, programs, "sh", "sleep", "cat", "ls", "ip", "ping", "true", "echo",
-			"hostname", "nc", "env", "touch", "kill", "id")
+		archive(t, file, []string{Agnhost}, []string{"/agnhost"}, programs, "sh", "sleep", "cat", "ls", "ip", "ping", "true",
+			"echo", "hostname", "nc", "env", "touch", "kill", "id")
 	})
 }
 
@@ -98,13 +99,34 @@ func buildProgram(t testing.TB, name string) string {
 func PauseArchive(t testing.TB, name ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pause.tar")
-	archive(t, file, append(name, Pause)[0], []string{"/pause"},
+	archive(t, file, append(name, Pause)[:1], []string{"/pause"},
 		map[string]string{"pause": filepath.Join(testenv.Root(), "bin", "node", "pause")})
 	return file
 }
 
-// archive writes a docker archive of an image of one layer: programs by their path in it, and links of busybox.
-func archive(t testing.TB, file, reference string, entrypoint []string, programs map[string]string, links ...string) {
+// ToolsArchive returns the file of a docker archive of one image under all these references: upstream's agnhost, which
+// is its entrypoint, with all that busybox can do. It stands for the images of Kubernetes' own tests.
+func ToolsArchive(t testing.TB, references ...string) string {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatalf("the tests' pods need a static busybox (scripts/setup installs it): %v", err)
+	}
+	links, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		t.Fatalf("%s --list: %v", busybox, err)
+	}
+	file := filepath.Join(t.TempDir(), "tools.tar")
+	archive(t, file, references, []string{"/agnhost"}, map[string]string{"bin/busybox": busybox,
+		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost")},
+		slices.DeleteFunc(strings.Fields(string(links)), func(name string) bool { return name == "busybox" })...)
+	return file
+}
+
+// archive writes a docker archive of an image of one layer: programs by their path in it, and links of busybox. The
+// image has all the references.
+func archive(t testing.TB, file string, references, entrypoint []string, programs map[string]string,
+	links ...string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -139,9 +161,13 @@ func archive(t testing.TB, file, reference string, entrypoint []string, programs
 		RootFS: rootFS(t, image),
 	})
 	must(err)
-	tag, err := name.NewTag(reference)
-	must(err)
-	must(tarball.WriteToFile(file, tag, image))
+	images := make(map[name.Reference]v1.Image)
+	for _, reference := range references {
+		tag, err := name.NewTag(reference)
+		must(err)
+		images[tag] = image
+	}
+	must(tarball.MultiRefWriteToFile(file, images))
 }
 
 func rootFS(t testing.TB, image v1.Image) v1.RootFS {

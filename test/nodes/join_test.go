@@ -128,7 +128,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 
 	// Pods run, with addresses of their node's subnet, and reach each other by name through a Service.
 	s.Apply(workload)
-	s.Await("condition=Available", "deployment/demo", "-n", "demo")
+	s.Await("jsonpath={.status.readyReplicas}=4", "deployment/demo", "-n", "demo") // Available is 3 of 4
 	s.Await("condition=Available", "deployment/coredns", "-n", "kube-system")
 	var pods struct {
 		Items []struct {

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/etcd"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/test/harness"
@@ -266,19 +267,36 @@ func (s *cluster) hidesInProcesses(secrets []secret) {
 // hidesInFiles searches for secrets in all files but those that hold them: logs, settings, configurations of what runs.
 func (s *cluster) hidesInFiles(secrets []secret) {
 	s.t.Helper()
+	longest := 0
+	for _, secret := range secrets {
+		longest = max(longest, len(secret.value))
+	}
 	look := func(path, name string) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return // it has been put aside
-		}
-		for _, secret := range secrets {
-			if (secret.in == "" || !strings.HasSuffix(name, secret.in)) && bytes.Contains(text, secret.value) {
-				s.t.Errorf("%s holds %s", path, secret.name)
+		found := map[string]bool{}
+		err := readData(path, longest, func(text []byte) {
+			for _, secret := range secrets {
+				if (secret.in == "" || !strings.HasSuffix(name, secret.in)) && bytes.Contains(text, secret.value) {
+					found[secret.name] = true
+				}
 			}
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has been put aside
+			s.t.Error(err)
+		}
+		for name := range found {
+			s.t.Errorf("%s holds %s", path, name)
 		}
 	}
-	logs := 0
-	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
+	// What machines have logged is on their disks.
+	machines, err := filepath.Glob(filepath.Join(s.Dir, "machines", "i-*"))
+	if err != nil || len(machines) == 0 {
+		s.t.Fatalf("there are the machines %q: %v", machines, err)
+	}
+	for _, dir := range machines {
+		s.In(filepath.Base(dir), "sync", "-f", "/var/log")
+	}
+	logs, disks := 0, 0
+	err = filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(path, s.Dir+"/")
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -298,6 +316,9 @@ func (s *cluster) hidesInFiles(secrets []secret) {
 		if strings.HasSuffix(name, ".log") {
 			logs++
 		}
+		if strings.HasPrefix(name, "volumes/") {
+			disks++
+		}
 		look(path, name)
 		return nil
 	})
@@ -306,6 +327,9 @@ func (s *cluster) hidesInFiles(secrets []secret) {
 	}
 	if logs < 6 {
 		s.t.Errorf("only %d logs were seen", logs)
+	}
+	if rootvolume.Check() == nil && disks < len(machines) {
+		s.t.Errorf("of %d machines %d disks were seen", len(machines), disks)
 	}
 	for what, text := range map[string]string{
 		"the daemon's log": s.Log(),
@@ -316,6 +340,35 @@ func (s *cluster) hidesInFiles(secrets []secret) {
 				s.t.Errorf("%s holds %s", what, secret.name)
 			}
 		}
+	}
+}
+
+// readData calls f with the parts of a file that have been written: a disk is as large as its volume and mostly empty.
+// Each begins with the end of the one before, lest something that is as long as overlap lies in neither.
+func readData(path string, overlap int, f func(part []byte)) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	const step = 1 << 20
+	buffer := make([]byte, step+overlap)
+	for at, hole := int64(0), int64(0); ; at += step {
+		if at >= hole {
+			if at, err = file.Seek(hole, unix.SEEK_DATA); errors.Is(err, unix.ENXIO) {
+				return nil // there is nothing more
+			} else if err != nil {
+				return err
+			}
+			if hole, err = file.Seek(at, unix.SEEK_HOLE); err != nil {
+				return err
+			}
+		}
+		n, err := file.ReadAt(buffer[:min(hole-at, step+int64(overlap))], at)
+		if err != nil && !errors.Is(err, io.EOF) { // it has become shorter
+			return err
+		}
+		f(buffer[:n])
 	}
 }
 

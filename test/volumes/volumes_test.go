@@ -69,8 +69,15 @@ func (r *rig) eventually(what string, try func() error) {
 // launch launches instances and waits until they run.
 func (r *rig) launch(count int32, mappings ...types.BlockDeviceMapping) (ids []string) {
 	r.t.Helper()
+	return r.launchImage("/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id",
+		count, mappings...)
+}
+
+// launchImage launches instances of the AMI that a public parameter names.
+func (r *rig) launchImage(parameter string, count int32, mappings ...types.BlockDeviceMapping) (ids []string) {
+	r.t.Helper()
 	image := r.Run("", "aws", "ssm", "get-parameter", "--query", "Parameter.Value", "--output", "text", "--name",
-		"/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id")
+		parameter)
 	out := must[*ec2.RunInstancesOutput](r)(r.client.RunInstances(r.t.Context(), &ec2.RunInstancesInput{
 		ImageId: aws.String(strings.TrimSpace(image)), InstanceType: types.InstanceTypeM5Large, SubnetId: r.subnet.SubnetId,
 		MinCount: aws.Int32(count), MaxCount: aws.Int32(count), BlockDeviceMappings: mappings}))

@@ -205,12 +205,12 @@ func TestBadRequests(t *testing.T) {
 			}), "ValidationError", "ami-0123456789abcdef0"},
 		{"create with a target group", create(func(in *autoscaling.CreateAutoScalingGroupInput) {
 			in.TargetGroupARNs = []string{"arn:aws:elasticloadbalancing:x"}
-		}), "ValidationError", "Validating load balancer configuration failed"},
+		}), "ValidationError", "Provided Target Groups may not be valid. Please ensure they exist and try again."},
 		{"create with a strange health check",
 			create(func(in *autoscaling.CreateAutoScalingGroupInput) { in.HealthCheckType = s("pulse") }),
 			"ValidationError", "pulse"},
-		{"create with a load balancer's health check",
-			create(func(in *autoscaling.CreateAutoScalingGroupInput) { in.HealthCheckType = s("ELB") }),
+		{"create with a health check of volumes",
+			create(func(in *autoscaling.CreateAutoScalingGroupInput) { in.HealthCheckType = s("EC2,EBS") }),
 			"ValidationError", "not supported by coracle"},
 		{"create with a strange policy",
 			create(func(in *autoscaling.CreateAutoScalingGroupInput) { in.TerminationPolicies = []string{"Fairest"} }),
@@ -506,12 +506,6 @@ func TestBadRequests(t *testing.T) {
 			_, err := w.DeleteWarmPool(ctx, &autoscaling.DeleteWarmPoolInput{AutoScalingGroupName: s("nodes")})
 			return err
 		}, "ValidationError", "No warm pool found for Auto Scaling group nodes"},
-		{"target groups", func() error {
-			_, err := w.AttachLoadBalancerTargetGroups(ctx,
-				&autoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: s("nodes"),
-					TargetGroupARNs: []string{"arn:x"}})
-			return err
-		}, "ValidationError", "no Elastic Load Balancing"},
 		{"strange metrics", func() error {
 			_, err := w.EnableMetricsCollection(ctx,
 				&autoscaling.EnableMetricsCollectionInput{AutoScalingGroupName: s("nodes"), Granularity: s("1Minute"),

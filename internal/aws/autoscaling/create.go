@@ -43,6 +43,7 @@ func (s *Service) createHandlers() []wire.Handler {
 				c.addSizes(in.MinSize, in.MaxSize)
 				c.launchTemplate(in.LaunchTemplate)
 				c.addZones(in.VPCZoneIdentifier)
+				c.addTraffic(in.TargetGroupARNs, in.LoadBalancerNames, in.TrafficSources)
 			})
 		}),
 	}
@@ -82,8 +83,6 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 			validation(
 				"Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or " +
 					"MixedInstancesPolicy parameter.")
-	case len(in.LoadBalancerNames) > 0, len(in.TargetGroupARNs) > 0, len(in.TrafficSources) > 0:
-		return nil, noTargetGroups()
 	case in.Operator != nil:
 		return nil, unserved("Operator", "it is for AWS services")
 	}
@@ -127,6 +126,9 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *autoscaling.Cr
 		if err := putHook(&g, hook); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.attachNew(ctx, &g, in); err != nil {
+		return nil, err
 	}
 	if err := s.ensureServiceRole(ctx, &g, in.ServiceLinkedRoleARN); err != nil {
 		return nil, err
@@ -206,11 +208,7 @@ func (s *Service) resolveZones(ctx context.Context, g *record.AutoScalingGroup, 
 	}
 	g.SubnetIDs, g.Zones = nil, nil
 	vpc := ""
-	for _, id := range strings.Split(aws.ToString(subnets), ",") {
-		id = strings.TrimSpace(id)
-		if id == "" || slices.Contains(g.SubnetIDs, id) {
-			continue
-		}
+	for _, id := range subnetIDs(aws.ToString(subnets)) {
 		row, err := record.Subnets(s.store).Get(ctx, record.EC2Key(g.Account, g.Region, id))
 		if errors.Is(err, store.ErrNotFound) {
 			return validation("The subnet ID '%s' does not exist", id)
@@ -355,9 +353,10 @@ func (c settings) apply(g *record.AutoScalingGroup) error {
 	if c.healthCheckType != nil {
 		for _, check := range strings.Split(*c.healthCheckType, ",") {
 			switch strings.TrimSpace(check) {
-			case "EC2":
-			case "ELB", "VPC_LATTICE", "EBS":
-				return unserved("HealthCheckType "+*c.healthCheckType, "instances are checked as EC2 sees them")
+			case "EC2", "ELB":
+			case "VPC_LATTICE", "EBS":
+				return unserved("HealthCheckType "+*c.healthCheckType, "instances are checked as EC2 and load balancers see "+
+					"them")
 			default:
 				return validation("Health check type %s is invalid. Valid values: [EC2, EBS, ELB, VPC_LATTICE]", check)
 			}

@@ -150,6 +150,15 @@ func describeGroup(g record.AutoScalingGroup) types.AutoScalingGroup {
 	for _, t := range g.Tags {
 		out.Tags = append(out.Tags, showTag(g.Name, t))
 	}
+	for _, t := range attached(g) {
+		out.TrafficSources = append(out.TrafficSources, types.TrafficSourceIdentifier{Identifier: &t.Identifier,
+			Type: &t.Type})
+		if t.Type == record.TrafficClassic {
+			out.LoadBalancerNames = append(out.LoadBalancerNames, t.Identifier)
+		} else {
+			out.TargetGroupARNs = append(out.TargetGroupARNs, t.Identifier)
+		}
+	}
 	return out
 }
 

@@ -25,6 +25,7 @@ import (
 	coracle "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
+	"github.com/coracle-eks/coracle/internal/aws/elb"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
@@ -93,6 +94,7 @@ func newFixture(t testing.TB) *fixture {
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil), Now: w.clock.Now})
 	machines.Register(w.mux)
 	w.service.Register(w.mux)
+	elb.Register(w.mux, elb.Options{Store: w.store, EC2: machines.NetworkInterfaces.Records, Now: w.clock.Now})
 	server := httptest.NewServer(w.mux)
 	t.Cleanup(server.Close)
 	w.url = server.URL
@@ -136,6 +138,10 @@ func (w *fixture) startController() {
 	var done sync.WaitGroup
 	controller := autoscalinggroup.New(autoscalinggroup.Options{
 		Store: w.store, Clock: w.clock, API: w.upkeep(), Log: slog.New(slog.DiscardHandler),
+		Classic: func(_, _, _ string) autoscalinggroup.Classic { return w.classic("ASIAROLE") },
+		TargetGroups: func(_, _, _ string) autoscalinggroup.TargetGroups {
+			return w.balancing("ASIAROLE")
+		},
 		EC2: func(_, _, role string) autoscalinggroup.EC2 {
 			if role != roleARN {
 				w.t.Errorf("the role is %s", role)

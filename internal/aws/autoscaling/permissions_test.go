@@ -168,3 +168,25 @@ func TestOwnersNeedThePermissionsThatTheirGroupsUse(t *testing.T) {
 		}
 	})
 }
+
+// A policy about subnets is about those that a group gets, however a request lists them.
+func TestSubnetsAreNamedToPoliciesAsTheyAreRead(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.set(func() {
+		w.Deny = func(_ wire.Caller, target wire.Target) bool {
+			return slices.Contains(target.Conditions["autoscaling:VPCZoneIdentifiers"], w.subnets[1])
+		}
+	})
+	for _, list := range []string{w.subnets[1], " " + w.subnets[1], w.subnets[0] + ", " + w.subnets[1] + " ",
+		w.subnets[0] + ",,\t" + w.subnets[1]} {
+		_, err := w.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
+			AutoScalingGroupName: aws.String("nodes"), MinSize: aws.Int32(0), MaxSize: aws.Int32(1),
+			VPCZoneIdentifier: &list,
+			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateId: &w.template},
+		})
+		if code, _, _ := awstest.Failure(err); code != "AccessDenied" {
+			t.Errorf("%q: got %q, want AccessDenied", list, code)
+		}
+	}
+}

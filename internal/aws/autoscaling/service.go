@@ -9,8 +9,8 @@
 // What belongs together is written together: an instance that is to go and the desired capacity that goes down with it
 // are one transaction, so that the controller never sees one without the other.
 //
-// Alarms are Amazon CloudWatch's, load balancers are Elastic Load Balancing's, notifications are Amazon SNS's; what
-// would need them is refused instead of recorded without effect.
+// Alarms are Amazon CloudWatch's, notifications are Amazon SNS's; what would need them is refused instead of recorded
+// without effect.
 //
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html
 package autoscaling
@@ -70,10 +70,14 @@ type Service struct {
 	progress   store.Table[record.AutoScalingRefreshProgress]
 	policies   store.Table[record.AutoScalingPolicy]
 	schedules  store.Table[record.AutoScalingSchedule]
-	ec2        EC2
-	linked     ServiceLinkedRoles
-	roles      store.Table[record.Role]
-	now        func() time.Time
+	statuses   store.Table[record.AutoScalingGroupStatus]
+	// targets and balancers are those of Elastic Load Balancing that groups may be attached to.
+	targets   store.Table[record.TargetGroup]
+	balancers store.Table[record.LoadBalancer]
+	ec2       EC2
+	linked    ServiceLinkedRoles
+	roles     store.Table[record.Role]
+	now       func() time.Time
 }
 
 // New returns the service over the tables of o.Store.
@@ -92,6 +96,9 @@ func New(o Options) *Service {
 		progress:   record.AutoScalingRefreshProgresses(o.Store),
 		policies:   record.AutoScalingPolicies(o.Store),
 		schedules:  record.AutoScalingSchedules(o.Store),
+		statuses:   record.AutoScalingGroupStatuses(o.Store),
+		targets:    record.TargetGroups(o.Store),
+		balancers:  record.LoadBalancers(o.Store),
 		ec2:        o.EC2,
 		linked:     o.ServiceLinkedRoles,
 		roles:      record.Roles(o.Store),
@@ -115,6 +122,7 @@ func (s *Service) Register(mux *wire.Mux) {
 		s.refreshHandlers(),
 		s.scheduleHandlers(),
 		s.tagHandlers(),
+		s.trafficHandlers(),
 		s.unservedHandlers(),
 		s.updateHandlers(),
 		s.warmPoolHandlers(),

@@ -132,6 +132,30 @@ func (c conditions) launchTemplate(spec *types.LaunchTemplateSpecification) {
 
 func (c conditions) addZones(identifiers *string) {
 	if identifiers != nil {
-		c["autoscaling:VPCZoneIdentifiers"] = strings.Split(*identifiers, ",")
+		c["autoscaling:VPCZoneIdentifiers"] = subnetIDs(*identifiers)
+	}
+}
+
+// subnetIDs returns the subnets in a list of IDs. Policies decide about those that the operation reads there.
+func subnetIDs(identifiers string) (ids []string) {
+	for id := range strings.SplitSeq(identifiers, ",") {
+		if id = strings.TrimSpace(id); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// addTraffic adds the keys about load balancers and target groups.
+func (c conditions) addTraffic(targetGroups, balancers []string, sources []types.TrafficSourceIdentifier) {
+	if len(targetGroups) > 0 {
+		c["autoscaling:TargetGroupARNs"] = targetGroups
+	}
+	if len(balancers) > 0 {
+		c["autoscaling:LoadBalancerNames"] = balancers
+	}
+	for _, source := range sources {
+		c["autoscaling:TrafficSourceIdentifiers"] = append(c["autoscaling:TrafficSourceIdentifiers"],
+			aws.ToString(source.Identifier))
 	}
 }

@@ -35,24 +35,6 @@ func (s *Service) unservedHandlers() []wire.Handler {
 		}),
 		wire.Handle(s.DescribeLaunchConfigurations, wire.OnAll),
 		wire.Handle(s.DeleteLaunchConfiguration, wire.OnAll),
-		wire.Handle(s.AttachLoadBalancers, func(
-			ctx context.Context, action string, in *autoscaling.AttachLoadBalancersInput,
-		) ([]wire.Target, error) {
-			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
-		}),
-		wire.Handle(s.AttachLoadBalancerTargetGroups, func(
-			ctx context.Context, action string, in *autoscaling.AttachLoadBalancerTargetGroupsInput,
-		) ([]wire.Target, error) {
-			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
-		}),
-		wire.Handle(s.AttachTrafficSources, func(
-			ctx context.Context, action string, in *autoscaling.AttachTrafficSourcesInput,
-		) ([]wire.Target, error) {
-			return s.onGroups(ctx, action, named{group: in.AutoScalingGroupName})
-		}),
-		wire.Handle(s.DescribeLoadBalancers, wire.OnAll),
-		wire.Handle(s.DescribeLoadBalancerTargetGroups, wire.OnAll),
-		wire.Handle(s.DescribeTrafficSources, wire.OnAll),
 		wire.Handle(s.PutNotificationConfiguration, func(
 			ctx context.Context, action string, in *autoscaling.PutNotificationConfigurationInput,
 		) ([]wire.Target, error) {
@@ -87,66 +69,10 @@ func (s *Service) DeleteLaunchConfiguration(_ context.Context, in *autoscaling.D
 		*in.LaunchConfigurationName)
 }
 
-func noTargetGroups() error {
-	return validation(
-		"Provided Load Balancers or Target Groups may not be valid. Validating load balancer configuration failed: " +
-			"coracle serves no Elastic Load Balancing for Auto Scaling groups.")
-}
-
 // checkGroupExists returns an error unless the group of a request is there.
 func (s *Service) checkGroupExists(ctx context.Context, name *string) error {
 	_, err := s.getGroup(ctx, name)
 	return err
-}
-
-// AttachLoadBalancers refuses.
-func (s *Service) AttachLoadBalancers(ctx context.Context, in *autoscaling.AttachLoadBalancersInput) (
-	*autoscaling.AttachLoadBalancersOutput, error) {
-	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
-		return nil, err
-	}
-	return nil, noTargetGroups()
-}
-
-// AttachLoadBalancerTargetGroups refuses.
-func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context,
-	in *autoscaling.AttachLoadBalancerTargetGroupsInput) (*autoscaling.AttachLoadBalancerTargetGroupsOutput, error) {
-	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
-		return nil, err
-	}
-	return nil, noTargetGroups()
-}
-
-// AttachTrafficSources refuses.
-func (s *Service) AttachTrafficSources(ctx context.Context, in *autoscaling.AttachTrafficSourcesInput) (
-	*autoscaling.AttachTrafficSourcesOutput, error) {
-	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {
-		return nil, err
-	}
-	return nil, noTargetGroups()
-}
-
-// DescribeLoadBalancers finds none.
-func (s *Service) DescribeLoadBalancers(ctx context.Context, in *autoscaling.DescribeLoadBalancersInput) (
-	*autoscaling.DescribeLoadBalancersOutput, error) {
-	return &autoscaling.DescribeLoadBalancersOutput{LoadBalancers: []types.LoadBalancerState{}}, s.checkGroupExists(ctx,
-		in.AutoScalingGroupName)
-}
-
-// DescribeLoadBalancerTargetGroups finds none.
-func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context,
-	in *autoscaling.DescribeLoadBalancerTargetGroupsInput) (*autoscaling.DescribeLoadBalancerTargetGroupsOutput,
-	error) {
-	return &autoscaling.DescribeLoadBalancerTargetGroupsOutput{
-			LoadBalancerTargetGroups: []types.LoadBalancerTargetGroupState{}},
-		s.checkGroupExists(ctx, in.AutoScalingGroupName)
-}
-
-// DescribeTrafficSources finds none.
-func (s *Service) DescribeTrafficSources(ctx context.Context, in *autoscaling.DescribeTrafficSourcesInput) (
-	*autoscaling.DescribeTrafficSourcesOutput, error) {
-	return &autoscaling.DescribeTrafficSourcesOutput{TrafficSources: []types.TrafficSourceState{}},
-		s.checkGroupExists(ctx, in.AutoScalingGroupName)
 }
 
 // PutNotificationConfiguration refuses: nobody would be notified.

@@ -68,6 +68,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 		alone.Status != types.NetworkInterfaceStatusInUse {
 		t.Errorf("the interface is shown as %+v", alone)
 	}
+	disks{w}.waitForVolume(*v.BlockDeviceMappings[0].Ebs.VolumeId, types.VolumeStateInUse)
 	volumes := awstest.Must[*ec2.DescribeVolumesOutput](t)(w.DescribeVolumes(ctx,
 		&ec2.DescribeVolumesInput{Filters: []types.Filter{ec2test.Filter("attachment.instance-id", id)}})).Volumes
 	if len(volumes) != 1 || *volumes[0].VolumeId != *v.BlockDeviceMappings[0].Ebs.VolumeId || *volumes[0].Size != 20 ||

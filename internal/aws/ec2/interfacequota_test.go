@@ -71,3 +71,27 @@ func TestNetworkInterfacesAreBounded(t *testing.T) {
 		t.Errorf("after one was deleted: %v", err)
 	}
 }
+
+// TestNATGatewaysAreBounded fills a region with NAT gateways, each of which is a network namespace of the host.
+func TestNATGatewaysAreBounded(t *testing.T) {
+	t.Parallel()
+	w := ec2test.New(t)
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
+	create := func() (*ec2.CreateNatGatewayOutput, error) {
+		return w.CreateNatGateway(t.Context(), &ec2.CreateNatGatewayInput{SubnetId: &subnet,
+			ConnectivityType: types.ConnectivityTypePrivate})
+	}
+	last := awstest.Must[*ec2.CreateNatGatewayOutput](t)(create()).NatGateway.NatGatewayId
+	for i := 1; i < resource.MaxNATGateways; i++ {
+		row := record.NATGateway{EC2Resource: record.EC2Resource{Account: ec2test.Account, Region: ec2test.Region,
+			ID: fmt.Sprintf("nat-%d", i)}}
+		if _, err := record.NATGateways(w.Store).Create(t.Context(), row.Key(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := create()
+	awstest.WantCode(t, err, "NatGatewayLimitExceeded")
+	awstest.Must[*ec2.DeleteNatGatewayOutput](t)(w.DeleteNatGateway(t.Context(),
+		&ec2.DeleteNatGatewayInput{NatGatewayId: last}))
+	awstest.Must[*ec2.CreateNatGatewayOutput](t)(create())
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
+	"github.com/coracle-eks/coracle/internal/controller/volume"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -35,11 +36,19 @@ func startHardware(w *ec2test.Fixture) *hardware {
 	w.T.Helper()
 	h := &hardware{Fixture: w}
 	ctx, cancel := context.WithCancel(context.Background())
-	controllers := append(instance.New(instance.Options{Store: w.Store,
-		EC2: w.Service.InstanceLifecycle()}).Controllers(), reconcile.Controller{
-		Name: "hardware", Reconcile: h.reconcile, Sources: []reconcile.Source{reconcile.Table(record.Instances(w.Store),
-			"")},
-	})
+	instances := record.Instances(w.Store)
+	controllers := slices.Concat(instance.New(instance.Options{Store: w.Store,
+		EC2: w.Service.InstanceLifecycle()}).Controllers(), volume.New(volume.Options{Store: w.Store,
+		EC2: w.Service.VolumeLifecycle()}).Controllers(), []reconcile.Controller{{
+		Name: "hardware", Reconcile: h.reconcile, Sources: []reconcile.Source{reconcile.Table(instances, "")},
+	}, {
+		Name: "rootdisks",
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			return reconcile.Result{}, ec2test.ObserveRootDisk(ctx, w.Store, key)
+		},
+		Sources: []reconcile.Source{reconcile.Table(record.Volumes(w.Store), ""),
+			reconcile.Mapped(instances, "", func(key string) []string { return ec2test.VolumesOf(w.Store, key) })},
+	}})
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := reconcile.Run(ctx, slog.New(slog.DiscardHandler), controllers...); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
+	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
 // processes returns clients of two daemons that share the store.
@@ -53,8 +54,7 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 		if got[""] != 11 || got["InsufficientFreeAddressesInSubnet"] != 3 {
 			t.Fatalf("round %d: 14 calls for 11 addresses ended as %v", round, got)
 		}
-		all := awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
-			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
+		all := awaitInterfaces(w, 11)
 		var ips []string
 		for _, ni := range all {
 			ips = append(ips, *ni.PrivateIpAddress)
@@ -76,6 +76,25 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 	}
 }
 
+// awaitInterfaces waits until the fixture's own process knows so many network interfaces and prefixes together, some of
+// which the other process has made, and returns the interfaces.
+func awaitInterfaces(w *ec2test.Fixture, want int) (all []types.NetworkInterface) {
+	w.T.Helper()
+	eventually.Nil(w.T, "the process knows what the other has written", func() error {
+		all = awstest.Must[*ec2.DescribeNetworkInterfacesOutput](w.T)(w.DescribeNetworkInterfaces(w.Context(),
+			&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces
+		known := len(all)
+		for _, ni := range all {
+			known += len(ni.Ipv4Prefixes)
+		}
+		if known != want {
+			return fmt.Errorf("it knows %d network interfaces and prefixes, and there should be %d", known, want)
+		}
+		return nil
+	})
+	return all
+}
+
 func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 	t.Parallel()
 	w := ec2test.New(t)
@@ -94,8 +113,7 @@ func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 	})
 	used := map[string]int{}
 	prefixes := 0
-	for _, ni := range awstest.Must[*ec2.DescribeNetworkInterfacesOutput](t)(w.DescribeNetworkInterfaces(w.Context(),
-		&ec2.DescribeNetworkInterfacesInput{})).NetworkInterfaces {
+	for _, ni := range awaitInterfaces(w, 1+got[""]) {
 		for _, a := range ni.PrivateIpAddresses {
 			used[*a.PrivateIpAddress]++
 		}

@@ -61,6 +61,8 @@ type Options struct {
 	PublicRange netip.Prefix
 	// Keys uses KMS keys for encrypted volumes and snapshots; without it nothing can be encrypted.
 	Keys resource.Keys
+	// DisklessRoots launches instances whose root volumes have no disk, for hosts without such disks.
+	DisklessRoots bool
 	// Now is the time; time.Now when nil.
 	Now func() time.Time
 }
@@ -92,7 +94,7 @@ func New(o Options) *Service {
 		o.Now = time.Now
 	}
 	records := resource.NewRecords(o.Store, o.PublicRange, o.Now)
-	records.Keys = o.Keys
+	records.Keys, records.DisklessRoots = o.Keys, o.DisklessRoots
 	vpcs, instances := vpc.New(records), instance.New(records)
 	records.EnsureDefaults = vpcs.CreateDefaults
 	return &Service{

@@ -53,6 +53,13 @@ func TestDeniedByWhateverName(t *testing.T) {
 	machine := runInstance(w, ec2.RunInstancesInput{SubnetId: &subnet})
 	instance, primary := *machine.InstanceId, *machine.NetworkInterfaces[0].NetworkInterfaceId
 
+	var defaultVPC string
+	for _, v := range awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{})).Vpcs {
+		if *v.IsDefault {
+			defaultVPC = *v.VpcId
+		}
+	}
+
 	before := w.Dump()
 	for _, test := range []struct {
 		name     string
@@ -62,6 +69,10 @@ func TestDeniedByWhateverName(t *testing.T) {
 		{"ingress by group name", group, func() error {
 			_, err := w.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupName: p("g"),
 				IpProtocol: p("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), CidrIp: p("0.0.0.0/0")})
+			return err
+		}},
+		{"create a group in the default VPC", defaultVPC, func() error {
+			_, err := w.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{GroupName: p("new"), Description: p("new")})
 			return err
 		}},
 		{"delete a group by name", group, func() error {

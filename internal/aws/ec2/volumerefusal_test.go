@@ -29,6 +29,7 @@ func newBlockFixture(t *testing.T) *blockFixture {
 	f.instance = *runInstance(w, ec2.RunInstancesInput{}).InstanceId
 	waitForState(w, f.instance, types.InstanceStateNameRunning)
 	f.root = *describeInstance(w, f.instance).BlockDeviceMappings[0].Ebs.VolumeId
+	f.waitForVolume(f.root, types.VolumeStateInUse)
 	f.free, f.attached = f.volume(ec2.CreateVolumeInput{ClientToken: aws.String("taken")}), f.volume(
 		ec2.CreateVolumeInput{})
 	f.calm = f.volume(ec2.CreateVolumeInput{}) // of which no snapshot is pending
@@ -160,8 +161,6 @@ func creationRefusals(f *blockFixture) []refused {
 			"InvalidVolume.NotFound", gone},
 		{"copy what has no disk yet", duplicate(func(in *ec2.CopyVolumesInput) { in.SourceVolumeId = &f.pending }),
 			"IncorrectState", "creating"},
-		{"copy a root volume", duplicate(func(in *ec2.CopyVolumesInput) { in.SourceVolumeId = &f.root }),
-			"UnsupportedOperation", "root file system"},
 		{"smaller copy", duplicate(func(in *ec2.CopyVolumesInput) { in.Size = i(9) }), "InvalidParameterValue",
 			"expect size>= 10GB"},
 		{"copy of an unknown type", duplicate(func(in *ec2.CopyVolumesInput) { in.VolumeType = "gp9" }),
@@ -175,6 +174,9 @@ func creationRefusals(f *blockFixture) []refused {
 		{"delete a malformed ID", func() error {
 			return failed(f.DeleteVolume(f.Context(), &ec2.DeleteVolumeInput{VolumeId: s("disk-1")}))
 		}, "InvalidVolumeID.Malformed", "disk-1"},
+		{"delete a root volume", func() error {
+			return failed(f.DeleteVolume(f.Context(), &ec2.DeleteVolumeInput{VolumeId: &f.root}))
+		}, "VolumeInUse", "Volume " + f.root + " is currently attached to " + f.instance},
 		{"delete what is attached", func() error {
 			return failed(f.DeleteVolume(f.Context(), &ec2.DeleteVolumeInput{VolumeId: &f.attached}))
 		}, "VolumeInUse", "Volume " + f.attached + " is currently attached to " + f.instance},
@@ -238,6 +240,21 @@ func attachmentRefusals(f *blockFixture) []refused {
 			"InvalidAttachment.NotFound", "/dev/xvdz"},
 		{"detach a root volume", detach(ec2.DetachVolumeInput{VolumeId: &f.root}), "OperationNotPermitted",
 			"Unable to detach root volume"},
+		{"detach a root volume by force", detach(ec2.DetachVolumeInput{VolumeId: &f.root, Force: aws.Bool(true)}),
+			"OperationNotPermitted", "Unable to detach root volume"},
+		{"launch with a small root volume", launch("/dev/xvda", types.EbsBlockDevice{VolumeSize: aws.Int32(19)}),
+			"InvalidBlockDeviceMapping", "Volume of size 19GB is smaller than snapshot"},
+		{"launch with a large root volume", launch("/dev/xvda", types.EbsBlockDevice{VolumeSize: aws.Int32(65537)}),
+			"InvalidParameterValue", "maximum is 65536GiB"},
+		{"launch with a root volume of an unknown type", launch("/dev/xvda", types.EbsBlockDevice{VolumeType: "gp9"}),
+			"UnknownVolumeType", "gp9"},
+		{"launch from a cold root volume", launch("/dev/xvda", types.EbsBlockDevice{VolumeType: "sc1",
+			VolumeSize: aws.Int32(125)}), "InvalidParameterCombination",
+			"The parameter iops is not supported for sc1 volumes."},
+		{"launch with a root volume of io2 without IOPS", launch("/dev/xvda", types.EbsBlockDevice{VolumeType: "io2"}),
+			"MissingParameter", "The parameter iops must be specified for io2 volumes."},
+		{"launch with a root volume of another snapshot", launch("/dev/xvda", types.EbsBlockDevice{
+			SnapshotId: &f.complete}), "InvalidBlockDeviceMapping", "cannot be changed"},
 		{"launch with a device of no name", launch("/dev/../x", types.EbsBlockDevice{VolumeSize: aws.Int32(1)}),
 			"InvalidParameterValue", "is not a valid EBS device name"},
 		{"launch with the root device by its other name", launch("/dev/sda1", types.EbsBlockDevice{
@@ -280,8 +297,8 @@ func modificationRefusals(f *blockFixture) []refused {
 			"InvalidParameterCombination", "gp2"},
 		{"modify what has no disk yet", modify(ec2.ModifyVolumeInput{VolumeId: &f.pending, Size: i(20)}),
 			"IncorrectState", "creating"},
-		{"grow a root volume", modify(ec2.ModifyVolumeInput{VolumeId: &f.root, Size: i(100)}), "UnsupportedOperation",
-			"root file system"},
+		{"shrink a root volume", modify(ec2.ModifyVolumeInput{VolumeId: &f.root, Size: i(19)}), "InvalidParameterValue",
+			"New size cannot be smaller than existing size"},
 		{"modifications of no volume", func() error {
 			return failed(f.DescribeVolumesModifications(f.Context(),
 				&ec2.DescribeVolumesModificationsInput{VolumeIds: []string{"vol-" + gone}}))
@@ -329,8 +346,6 @@ func snapshotRefusals(f *blockFixture) []refused {
 			gone},
 		{"snapshot of what has no disk yet", create(ec2.CreateSnapshotInput{VolumeId: &f.pending}), "IncorrectState",
 			"creating"},
-		{"snapshot of a root volume", create(ec2.CreateSnapshotInput{VolumeId: &f.root}), "UnsupportedOperation",
-			"root file system"},
 		{"snapshot on an Outpost", create(ec2.CreateSnapshotInput{VolumeId: &f.free, OutpostArn: s("arn:aws:x")}),
 			"UnsupportedOperation", "OutpostArn"},
 		{"snapshot in a Local Zone", create(ec2.CreateSnapshotInput{VolumeId: &f.free, Location: "local"}),
@@ -365,8 +380,8 @@ func snapshotRefusals(f *blockFixture) []refused {
 		{"snapshots of no instance", all(&types.InstanceSpecification{InstanceId: s("i-" + gone)}),
 			"InvalidInstanceID.NotFound", gone},
 		{"snapshots of nothing", all(&types.InstanceSpecification{InstanceId: s("")}), "MissingParameter", "InstanceId"},
-		{"snapshots with the root volume", all(&types.InstanceSpecification{InstanceId: &f.instance}),
-			"UnsupportedOperation", "root file system"},
+		{"snapshots without the root volume by its ID", all(&types.InstanceSpecification{InstanceId: &f.instance,
+			ExcludeDataVolumeIds: []string{f.root}}), "InvalidParameterValue", "ExcludeBootVolume"},
 		{"snapshots without a volume of others", all(&types.InstanceSpecification{InstanceId: &f.instance,
 			ExcludeDataVolumeIds: []string{f.free}}), "InvalidParameterValue", f.free},
 		{"snapshots without any volume", all(&types.InstanceSpecification{InstanceId: &f.instance,

@@ -25,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 func TestRepositories(t *testing.T) {
@@ -85,6 +86,7 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("its tags are %+v, %v", tags, err)
 	}
 	elsewhere := ecr.New(ecr.Options{Region: "eu-west-1", BaseEndpoint: aws.String(w.URL),
+		HTTPClient:  awsclient.HTTP(),
 		Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
 	if _, err := elsewhere.TagResource(ctx, &ecr.TagResourceInput{ResourceArn: r.RepositoryArn,
 		Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("c")}}}); awstest.Code(err) !=

@@ -20,6 +20,7 @@ import (
 	coracle "github.com/coracle-eks/coracle/internal/aws/ecr"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 const (
@@ -59,7 +60,7 @@ func newFixture(t testing.TB, o image.Options) *fixture {
 
 // ecr returns a client of the API.
 func (w *fixture) ecr(with aws.Credentials) *ecr.Client {
-	return ecr.New(ecr.Options{Region: region, BaseEndpoint: aws.String(w.URL),
+	return ecr.New(ecr.Options{Region: region, BaseEndpoint: aws.String(w.URL), HTTPClient: awsclient.HTTP(),
 		Credentials: credentials.StaticCredentialsProvider{Value: with}, RetryMaxAttempts: 1})
 }
 

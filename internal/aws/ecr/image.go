@@ -47,6 +47,31 @@ func (s *Service) imagesOf(ctx context.Context, at registry, name string) ([]ima
 	if _, err := s.findRepository(ctx, at, name); err != nil {
 		return nil, err
 	}
+	return s.listImages(ctx, at, name)
+}
+
+const (
+	// manifestMemory is what a manifest takes in bytes while the registry reads it: 4 MiB of text, and what that is
+	// decoded to.
+	manifestMemory = 20 << 20
+	// imageMemory is what an image, or a tag, takes in bytes in a list, and in the answer.
+	imageMemory = 1 << 10
+)
+
+// holdImages takes memory for a list of the images of a repository, whose manifests are read one after the other.
+func (s *Service) holdImages(ctx context.Context, at registry, name string) error {
+	n, err := s.images.CountImages(at.fullName(name))
+	if err != nil {
+		return err
+	}
+	return wire.HoldAnswer(ctx, manifestMemory+imageMemory*int64(n))
+}
+
+// listImages returns the images of a repository.
+func (s *Service) listImages(ctx context.Context, at registry, name string) ([]image.Image, error) {
+	if err := s.holdImages(ctx, at, name); err != nil {
+		return nil, err
+	}
 	return s.images.Images(ctx, at.fullName(name))
 }
 
@@ -278,6 +303,9 @@ const (
 // PutImage stores a manifest, whose layers have been uploaded, or puts a tag on one that is there.
 func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.PutImageOutput, error) {
 	at, name, tag := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.ImageTag)
+	if err := wire.HoldAnswer(ctx, manifestMemory); err != nil { // before anybody waits for the repository
+		return nil, err
+	}
 	defer s.images.HoldRepository(at.fullName(name))()
 	row, err := s.findRepository(ctx, at, name)
 	if err != nil {
@@ -364,8 +392,8 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 		return nil, invalidParameter("The images of Amazon EKS are read-only")
 	}
 	out := &ecr.BatchDeleteImageOutput{ImageIds: []types.ImageIdentifier{}, Failures: []types.ImageFailure{}}
-	var by map[string][]string                             // referrers
-	images, err := s.images.Images(ctx, at.fullName(name)) // without what the loop deletes
+	var by map[string][]string                 // referrers
+	images, err := s.listImages(ctx, at, name) // without what the loop deletes
 	if err != nil {
 		return nil, err
 	}

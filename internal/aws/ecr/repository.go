@@ -257,6 +257,9 @@ func (s *Service) DescribeRepositories(ctx context.Context, in *ecr.DescribeRepo
 func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepositoryInput) (*ecr.DeleteRepositoryOutput,
 	error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
+	if err := s.holdImages(ctx, at, name); err != nil { // before anybody waits for the repository
+		return nil, err
+	}
 	defer s.images.LockRepository(at.fullName(name))() // an image that comes now would be lost, or outlive it
 	row, err := s.repositories.Get(ctx, at.key(name))
 	if errors.Is(err, store.ErrNotFound) {

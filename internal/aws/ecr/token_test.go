@@ -21,6 +21,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/host/image"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // call sends a request of the registry's protocol, with a password unless that is empty, and returns its status and
@@ -248,7 +249,7 @@ func TestLayerURLsOfEKS(t *testing.T) {
 	}
 	layer := manifest.Layers[0].Digest.String()
 	for _, r := range []string{region, "eu-west-1"} {
-		c := ecr.New(ecr.Options{Region: r, BaseEndpoint: aws.String(w.URL),
+		c := ecr.New(ecr.Options{Region: r, BaseEndpoint: aws.String(w.URL), HTTPClient: awsclient.HTTP(),
 			Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
 		out, err := c.GetDownloadUrlForLayer(t.Context(), &ecr.GetDownloadUrlForLayerInput{RegistryId: &eks,
 			RepositoryName: aws.String("eks/pause"), LayerDigest: &layer})

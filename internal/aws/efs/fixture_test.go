@@ -27,6 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 const (
@@ -57,8 +58,8 @@ func newFixture(t testing.TB) *fixture {
 		EC2: machines.NetworkInterfaces.Records, Keys: keys, Now: now})
 	w.service.Register(w.Mux)
 	w.Client = w.efs(w.Root)
-	w.ec2 = ec2.New(ec2.Options{Region: region, BaseEndpoint: aws.String(w.URL), RetryMaxAttempts: 1,
-		Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
+	w.ec2 = ec2.New(ec2.Options{Region: region, BaseEndpoint: aws.String(w.URL), HTTPClient: awsclient.HTTP(),
+		RetryMaxAttempts: 1, Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
 	controller := filesystem.New(filesystem.Options{Store: w.Store, EFS: efsservice.NewLifecycle(w.service), Dir: w.dir,
 		Now: now})
 	ctx, stop := context.WithCancel(t.Context())
@@ -75,13 +76,13 @@ func newFixture(t testing.TB) *fixture {
 
 // efs returns a client with those credentials.
 func (w *fixture) efs(with aws.Credentials) *efs.Client {
-	return efs.New(efs.Options{Region: region, BaseEndpoint: aws.String(w.URL), RetryMaxAttempts: 1,
-		Credentials: credentials.StaticCredentialsProvider{Value: with}})
+	return efs.New(efs.Options{Region: region, BaseEndpoint: aws.String(w.URL), HTTPClient: awsclient.HTTP(),
+		RetryMaxAttempts: 1, Credentials: credentials.StaticCredentialsProvider{Value: with}})
 }
 
 func (w *fixture) kms() *kms.Client {
-	return kms.New(kms.Options{Region: region, BaseEndpoint: aws.String(w.URL), RetryMaxAttempts: 1,
-		Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
+	return kms.New(kms.Options{Region: region, BaseEndpoint: aws.String(w.URL), HTTPClient: awsclient.HTTP(),
+		RetryMaxAttempts: 1, Credentials: credentials.StaticCredentialsProvider{Value: w.Root}})
 }
 
 // fileSystem makes a file system that is available.

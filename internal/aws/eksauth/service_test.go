@@ -23,6 +23,7 @@ import (
 	coracleeksauth "github.com/coracle-eks/coracle/internal/aws/eksauth"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 const (
@@ -50,7 +51,8 @@ func newFixture(t *testing.T) *fixture {
 	coracleeksauth.New(coracleeksauth.Options{
 		Store: f.Store, Identity: f.Identity, Now: f.Now,
 		STS: func(_ string, who aws.CredentialsProvider) coracleeksauth.STS {
-			return sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: &f.URL, Credentials: who})
+			return sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: &f.URL, HTTPClient: awsclient.HTTP(),
+				Credentials: who})
 		},
 		Review: func(_ context.Context, c record.Cluster, token string) (coracleeksauth.Pod, error) {
 			if f.review != nil || c.ID != f.cluster.ID || !strings.Contains(token, ".") {
@@ -78,8 +80,8 @@ func (f *fixture) associate(role, trust string, edit func(*record.PodIdentityAss
 
 // assume calls the operation as a node does.
 func (f *fixture) assume(with aws.Credentials, cluster, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error) {
-	client := eksauth.New(eksauth.Options{Region: iamtest.Region, BaseEndpoint: &f.URL, RetryMaxAttempts: 1,
-		Credentials: credentials.StaticCredentialsProvider{Value: with}})
+	client := eksauth.New(eksauth.Options{Region: iamtest.Region, BaseEndpoint: &f.URL, HTTPClient: awsclient.HTTP(),
+		RetryMaxAttempts: 1, Credentials: credentials.StaticCredentialsProvider{Value: with}})
 	return client.AssumeRoleForPodIdentity(f.t.Context(), &eksauth.AssumeRoleForPodIdentityInput{ClusterName: &cluster,
 		Token: &token})
 }

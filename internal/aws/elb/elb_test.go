@@ -1,133 +1,221 @@
 package elb_test
 
 import (
-	"context"
-	"net/http/httptest"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	classic "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	classictypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 	v2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	v2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
-	"github.com/coracle-eks/coracle/internal/aws/elb"
-	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/test/awsclient"
+	"github.com/coracle-eks/coracle/internal/balancing"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
-const arn = "arn:aws:elasticloadbalancing:eu-west-1:111122223333:"
-
-// fixture has clients of both APIs, which have one name in signatures.
-type fixture struct {
-	*awstest.Judge
-	classic *classic.Client
-	v2      *v2.Client
-}
-
-func newFixture(t *testing.T) fixture {
-	t.Helper()
-	f := fixture{Judge: awstest.NewJudge()}
-	mux := wire.NewMux(wire.Options{Credentials: f, Authorizer: f, Region: awstest.Region})
-	elb.Register(mux)
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	who := credentials.NewStaticCredentialsProvider("AKIAROOT", "secret", "")
-	f.classic = classic.New(classic.Options{Region: awstest.Region, BaseEndpoint: aws.String(server.URL),
-		RetryMaxAttempts: 1, HTTPClient: awsclient.HTTP(), Credentials: who})
-	f.v2 = v2.New(v2.Options{Region: awstest.Region, BaseEndpoint: aws.String(server.URL),
-		RetryMaxAttempts: 1, HTTPClient: awsclient.HTTP(), Credentials: who})
-	return f
-}
-
-func TestThereAreNoLoadBalancers(t *testing.T) {
+// TestClassicLoadBalancer takes a load balancer through what the cloud controller manager does with it.
+func TestClassicLoadBalancer(t *testing.T) {
 	t.Parallel()
 	f, ctx := newFixture(t), t.Context()
-	if out, err := f.classic.DescribeLoadBalancers(ctx, nil); err != nil || len(out.LoadBalancerDescriptions) > 0 ||
-		out.NextMarker != nil {
-		t.Errorf("classic: %+v, %v", out, err)
+	name := aws.String("web")
+	f.newClassic(*name)
+	instance := f.instance("i-0123456789abcdef0", f.vpc)
+	describe := func() classictypes.LoadBalancerDescription {
+		t.Helper()
+		return awstest.Must[*classic.DescribeLoadBalancersOutput](t)(f.classic.DescribeLoadBalancers(ctx,
+			&classic.DescribeLoadBalancersInput{LoadBalancerNames: []string{*name}})).LoadBalancerDescriptions[0]
 	}
-	if out, err := f.v2.DescribeLoadBalancers(ctx, nil); err != nil || len(out.LoadBalancers) > 0 ||
-		out.NextMarker != nil {
-		t.Errorf("v2: %+v, %v", out, err)
+	d := describe()
+	if len(d.Subnets) != 2 || *d.Scheme != "internet-facing" || *d.VPCId != f.vpc || len(d.SecurityGroups) != 1 ||
+		*d.ListenerDescriptions[0].Listener.InstancePort != 30080 || *d.HealthCheck.Target != "TCP:30080" {
+		t.Errorf("described as %+v", d)
 	}
-	if out, err := f.v2.DescribeTargetGroups(ctx, nil); err != nil || len(out.TargetGroups) > 0 {
-		t.Errorf("target groups: %+v, %v", out, err)
+	if n := f.interfaces(); n != 2 {
+		t.Errorf("%d network interfaces, want 2", n)
 	}
-	if n := len(f.Targets("elasticloadbalancing:DescribeLoadBalancers")); n != 2 {
-		t.Errorf("%d decisions about DescribeLoadBalancers, want 2", n)
+	awstest.Must[*classic.ConfigureHealthCheckOutput](t)(f.classic.ConfigureHealthCheck(ctx,
+		&classic.ConfigureHealthCheckInput{LoadBalancerName: name, HealthCheck: &classictypes.HealthCheck{
+			Target: aws.String("HTTP:30080/healthz"), Interval: aws.Int32(10), Timeout: aws.Int32(5),
+			HealthyThreshold: aws.Int32(2), UnhealthyThreshold: aws.Int32(6)}}))
+	awstest.Must[*classic.CreateLoadBalancerPolicyOutput](t)(f.classic.CreateLoadBalancerPolicy(ctx,
+		&classic.CreateLoadBalancerPolicyInput{LoadBalancerName: name, PolicyName: aws.String("proxy"),
+			PolicyTypeName: aws.String("ProxyProtocolPolicyType"), PolicyAttributes: []classictypes.PolicyAttribute{{
+				AttributeName: aws.String("ProxyProtocol"), AttributeValue: aws.String("true")}}}))
+	awstest.Must[*classic.SetLoadBalancerPoliciesForBackendServerOutput](t)(
+		f.classic.SetLoadBalancerPoliciesForBackendServer(ctx, &classic.SetLoadBalancerPoliciesForBackendServerInput{
+			LoadBalancerName: name, InstancePort: aws.Int32(30080), PolicyNames: []string{"proxy"}}))
+	awstest.Must[*classic.DetachLoadBalancerFromSubnetsOutput](t)(f.classic.DetachLoadBalancerFromSubnets(ctx,
+		&classic.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: name, Subnets: []string{f.subnets["b"]}}))
+	if n := f.interfaces(); n != 1 {
+		t.Errorf("%d network interfaces after a subnet was detached, want 1", n)
 	}
-}
+	awstest.Must[*classic.AttachLoadBalancerToSubnetsOutput](t)(f.classic.AttachLoadBalancerToSubnets(ctx,
+		&classic.AttachLoadBalancerToSubnetsInput{LoadBalancerName: name, Subnets: []string{f.subnets["b"]}}))
+	awstest.Must[*classic.ModifyLoadBalancerAttributesOutput](t)(f.classic.ModifyLoadBalancerAttributes(ctx,
+		&classic.ModifyLoadBalancerAttributesInput{LoadBalancerName: name,
+			LoadBalancerAttributes: &classictypes.LoadBalancerAttributes{
+				ConnectionSettings: &classictypes.ConnectionSettings{IdleTimeout: aws.Int32(120)},
+				ConnectionDraining: &classictypes.ConnectionDraining{Enabled: true, Timeout: aws.Int32(30)}}}))
+	attributes := awstest.Must[*classic.DescribeLoadBalancerAttributesOutput](t)(
+		f.classic.DescribeLoadBalancerAttributes(ctx, &classic.DescribeLoadBalancerAttributesInput{
+			LoadBalancerName: name})).LoadBalancerAttributes
+	if *attributes.ConnectionSettings.IdleTimeout != 120 || !attributes.ConnectionDraining.Enabled {
+		t.Errorf("attributes are %+v", attributes)
+	}
 
-type failure struct {
-	Code    string
-	Status  int
-	Message string
-}
-
-func TestRefusals(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for _, c := range []struct {
-		name string
-		do   func(ctx context.Context) error
-		want failure
-	}{
-		{"classic name", func(ctx context.Context) error {
-			_, err := f.classic.DescribeLoadBalancers(ctx, &classic.DescribeLoadBalancersInput{
-				LoadBalancerNames: []string{"web", "api"}})
-			return err
-		}, failure{Code: "LoadBalancerNotFound", Status: 400,
-			Message: "There is no ACTIVE Load Balancer named 'web'"}},
-		{"tags of a classic name", func(ctx context.Context) error {
-			_, err := f.classic.DescribeTags(ctx, &classic.DescribeTagsInput{LoadBalancerNames: []string{"web"}})
-			return err
-		}, failure{Code: "LoadBalancerNotFound", Status: 400,
-			Message: "There is no ACTIVE Load Balancer named 'web'"}},
-		{"name", func(ctx context.Context) error {
-			_, err := f.v2.DescribeLoadBalancers(ctx, &v2.DescribeLoadBalancersInput{Names: []string{"web", "api"}})
-			return err
-		}, failure{Code: "LoadBalancerNotFound", Status: 400, Message: "Load balancers '[web, api]' not found"}},
-		{"names and ARNs", func(ctx context.Context) error {
-			_, err := f.v2.DescribeLoadBalancers(ctx, &v2.DescribeLoadBalancersInput{Names: []string{"web"},
-				LoadBalancerArns: []string{arn + "loadbalancer/app/web/1"}})
-			return err
-		}, failure{Code: "ValidationError", Status: 400,
-			Message: "Load balancer names and load balancer ARNs cannot be specified at the same time"}},
-		{"target group of a load balancer", func(ctx context.Context) error {
-			_, err := f.v2.DescribeTargetGroups(ctx, &v2.DescribeTargetGroupsInput{
-				LoadBalancerArn: aws.String(arn + "loadbalancer/app/web/1")})
-			return err
-		}, failure{Code: "LoadBalancerNotFound", Status: 400,
-			Message: "Load balancers '[" + arn + "loadbalancer/app/web/1]' not found"}},
-		{"target group", func(ctx context.Context) error {
-			_, err := f.v2.DescribeTargetGroups(ctx, &v2.DescribeTargetGroupsInput{Names: []string{"web"}})
-			return err
-		}, failure{Code: "TargetGroupNotFound", Status: 400, Message: "One or more target groups not found"}},
-		{"tags of a load balancer", func(ctx context.Context) error {
-			_, err := f.v2.DescribeTags(ctx, &v2.DescribeTagsInput{
-				ResourceArns: []string{arn + "loadbalancer/app/web/1"}})
-			return err
-		}, failure{Code: "LoadBalancerNotFound", Status: 400,
-			Message: "Load balancers '[" + arn + "loadbalancer/app/web/1]' not found"}},
-		{"tags of a target group", func(ctx context.Context) error {
-			_, err := f.v2.DescribeTags(ctx, &v2.DescribeTagsInput{ResourceArns: []string{arn + "targetgroup/web/1"}})
-			return err
-		}, failure{Code: "TargetGroupNotFound", Status: 400,
-			Message: "Target groups '" + arn + "targetgroup/web/1' not found"}},
-		{"tags of a name", func(ctx context.Context) error {
-			_, err := f.v2.DescribeTags(ctx, &v2.DescribeTagsInput{ResourceArns: []string{"web"}})
-			return err
-		}, failure{Code: "ValidationError", Status: 400, Message: "'web' is not a valid ARN"}},
-	} {
-		code, message, status := awstest.Failure(c.do(t.Context()))
-		if got := (failure{code, status, message}); got != c.want {
-			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
+	awstest.Must[*classic.RegisterInstancesWithLoadBalancerOutput](t)(f.classic.RegisterInstancesWithLoadBalancer(ctx,
+		&classic.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: name,
+			Instances: []classictypes.Instance{{InstanceId: &instance}}}))
+	health := func(want string) {
+		t.Helper()
+		got := awstest.Must[*classic.DescribeInstanceHealthOutput](t)(f.classic.DescribeInstanceHealth(ctx,
+			&classic.DescribeInstanceHealthInput{LoadBalancerName: name})).InstanceStates
+		if len(got) != 1 || *got[0].State != want {
+			t.Errorf("health is %+v, want %s", got, want)
 		}
 	}
-	_, err := f.classic.DescribeAccountLimits(t.Context(), nil)
-	if err == nil || !strings.Contains(err.Error(), "NotImplemented") {
-		t.Errorf("DescribeAccountLimits: %v", err)
+	health("OutOfService")
+	row, err := record.LoadBalancers(f.Store).Get(ctx,
+		record.LoadBalancerKey(account, region, record.ClassicLoadBalancer, *name))
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := record.TargetHealths(f.Store).Put(ctx, row.Key, record.TargetHealth{Owner: row.Value.ID,
+		Targets: map[string]record.TargetState{balancing.TargetName(instance, 0): {State: record.TargetHealthy,
+			RegisteredAt: row.Value.Classic.Instances[0].RegisteredAt}}}); err != nil {
+		t.Fatal(err)
+	}
+	health("InService")
+	awstest.Must[*classic.DeregisterInstancesFromLoadBalancerOutput](t)(f.classic.DeregisterInstancesFromLoadBalancer(ctx,
+		&classic.DeregisterInstancesFromLoadBalancerInput{LoadBalancerName: name,
+			Instances: []classictypes.Instance{{InstanceId: &instance}}}))
+	if d := describe(); len(d.Instances) > 0 || len(d.BackendServerDescriptions) != 1 || len(d.Subnets) != 2 {
+		t.Errorf("described as %+v", d)
+	}
+	for range 2 { // the second time there is none
+		awstest.Must[*classic.DeleteLoadBalancerOutput](t)(f.classic.DeleteLoadBalancer(ctx,
+			&classic.DeleteLoadBalancerInput{LoadBalancerName: name}))
+	}
+	if n := f.interfaces(); n != 0 {
+		t.Errorf("%d network interfaces of a load balancer that was deleted", n)
+	}
+}
+
+// TestNetworkLoadBalancer takes a load balancer through what the cloud controller manager does with it.
+func TestNetworkLoadBalancer(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t), t.Context()
+	instance := f.instance("i-0123456789abcdef0", f.vpc)
+	b := f.newNetwork("net")
+	if len(b.AvailabilityZones) != 2 || b.State.Code != v2types.LoadBalancerStateEnumProvisioning ||
+		len(b.SecurityGroups) > 0 {
+		t.Errorf("created as %+v", b)
+	}
+	arn, one, two := *b.LoadBalancerArn, f.newGroup("one"), f.newGroup("two")
+	target := []v2types.TargetDescription{{Id: &instance}}
+	awstest.Must[*v2.RegisterTargetsOutput](t)(f.v2.RegisterTargets(ctx, &v2.RegisterTargetsInput{TargetGroupArn: &one,
+		Targets: target}))
+	health := func(want v2types.TargetHealthStateEnum, reason v2types.TargetHealthReasonEnum) {
+		t.Helper()
+		got := awstest.Must[*v2.DescribeTargetHealthOutput](t)(f.v2.DescribeTargetHealth(ctx,
+			&v2.DescribeTargetHealthInput{TargetGroupArn: &one})).TargetHealthDescriptions
+		if len(got) != 1 || got[0].TargetHealth.State != want || got[0].TargetHealth.Reason != reason {
+			t.Errorf("health is %+v, want %s", got, want)
+		}
+	}
+	health("unused", "Target.NotInUse")
+	listener := f.newListener(arn, one, 80)
+	health("initial", "Elb.RegistrationInProgress")
+	uses := func(group string, want ...string) {
+		t.Helper()
+		got := awstest.Must[*v2.DescribeTargetGroupsOutput](t)(f.v2.DescribeTargetGroups(ctx,
+			&v2.DescribeTargetGroupsInput{TargetGroupArns: []string{group}})).TargetGroups[0]
+		if !slices.Equal(got.LoadBalancerArns, want) {
+			t.Errorf("%s is used by %v, want %v", group, got.LoadBalancerArns, want)
+		}
+	}
+	uses(one, arn)
+	awstest.Must[*v2.ModifyListenerOutput](t)(f.v2.ModifyListener(ctx, &v2.ModifyListenerInput{ListenerArn: &listener,
+		DefaultActions: forward(two)}))
+	uses(one)
+	uses(two, arn)
+	awstest.Must[*v2.ModifyListenerOutput](t)(f.v2.ModifyListener(ctx, &v2.ModifyListenerInput{ListenerArn: &listener,
+		DefaultActions: forward(one)}))
+	row, err := record.LoadBalancers(f.Store).Get(ctx,
+		record.LoadBalancerKey(account, region, record.NetworkLoadBalancer, "net"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := record.LoadBalancerStatuses(f.Store).Put(ctx, row.Key, record.LoadBalancerStatus{ID: row.Value.ID,
+		Active: true}); err != nil {
+		t.Fatal(err)
+	}
+	got := awstest.Must[*v2.DescribeLoadBalancersOutput](t)(f.v2.DescribeLoadBalancers(ctx,
+		&v2.DescribeLoadBalancersInput{Names: []string{"net"}})).LoadBalancers[0]
+	if got.State.Code != v2types.LoadBalancerStateEnumActive {
+		t.Errorf("state is %+v", got.State)
+	}
+	awstest.Must[*v2.AddTagsOutput](t)(f.v2.AddTags(ctx, &v2.AddTagsInput{ResourceArns: []string{arn, one, listener},
+		Tags: []v2types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}))
+	for _, d := range awstest.Must[*v2.DescribeTagsOutput](t)(f.v2.DescribeTags(ctx, &v2.DescribeTagsInput{
+		ResourceArns: []string{arn, one, listener}})).TagDescriptions {
+		if len(d.Tags) != 1 || *d.Tags[0].Value != "a" {
+			t.Errorf("tags of %s are %+v", *d.ResourceArn, d.Tags)
+		}
+	}
+	awstest.Must[*v2.DeregisterTargetsOutput](t)(f.v2.DeregisterTargets(ctx, &v2.DeregisterTargetsInput{
+		TargetGroupArn: &one, Targets: target}))
+	health("draining", "Target.DeregistrationInProgress")
+	awstest.Must[*v2.DeleteListenerOutput](t)(f.v2.DeleteListener(ctx, &v2.DeleteListenerInput{ListenerArn: &listener}))
+	awstest.Must[*v2.DeleteTargetGroupOutput](t)(f.v2.DeleteTargetGroup(ctx,
+		&v2.DeleteTargetGroupInput{TargetGroupArn: &one}))
+	f.newListener(arn, two, 80)
+	awstest.Must[*v2.DeleteLoadBalancerOutput](t)(f.v2.DeleteLoadBalancer(ctx,
+		&v2.DeleteLoadBalancerInput{LoadBalancerArn: &arn}))
+	uses(two)
+	if n := f.interfaces(); n != 0 {
+		t.Errorf("%d network interfaces of a load balancer that was deleted", n)
+	}
+}
+
+// TestPermissions shows that policies can name load balancers and their tags.
+// Who does not get an answer asks again, and gets what was made.
+func TestCreationsAreIdempotent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	create := func() []string {
+		b, group := *f.newNetwork("net").LoadBalancerArn, f.newGroup("one")
+		return []string{b, group, f.newListener(b, group, 80)}
+	}
+	first, before := create(), f.rows()
+	if again := create(); !slices.Equal(again, first) {
+		t.Errorf("at first %q, then %q", first, again)
+	}
+	if diff := cmp.Diff(before, f.rows()); diff != "" {
+		t.Errorf("a repetition changes: -before +after:\n%s", diff)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t), t.Context()
+	f.newClassic("web")
+	f.newClassic("api")
+	arn := *f.newNetwork("net").LoadBalancerArn
+	who := f.NewUser(t, "balancer", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow",
+		"Action":"elasticloadbalancing:*","Resource":"arn:aws:elasticloadbalancing:*:*:loadbalancer/web"}]}`)
+	classics, networks := f.clients(who)
+	if err := failed(classics.DeleteLoadBalancer(ctx, &classic.DeleteLoadBalancerInput{
+		LoadBalancerName: aws.String("api")})); awstest.Code(err) != "AccessDenied" {
+		t.Errorf("delete another load balancer: %v", err)
+	}
+	if err := failed(networks.DeleteLoadBalancer(ctx, &v2.DeleteLoadBalancerInput{LoadBalancerArn: &arn})); awstest.Code(
+		err) != "AccessDenied" {
+		t.Errorf("delete a load balancer of the other API: %v", err)
+	}
+	awstest.Must[*classic.DeleteLoadBalancerOutput](t)(classics.DeleteLoadBalancer(ctx,
+		&classic.DeleteLoadBalancerInput{LoadBalancerName: aws.String("web")}))
 }

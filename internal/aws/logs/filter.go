@@ -81,7 +81,7 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *cloudwatchlogs.Filter
 	var last events.Position
 	for e, err := range s.events.Events(ctx, events.GroupID(group.Value.ID), events.Range{
 		From: from, To: to, Streams: func(id events.StreamID) bool { return names[id] != "" }, Words: filter.Words(),
-		After: at.position, Backward: at.backward,
+		After: at.position, Backward: at.backward, Hold: hold(ctx),
 	}) {
 		if err != nil {
 			return nil, heldBack(err, "read", group.Value.Name)

@@ -110,7 +110,7 @@ func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEve
 	p := newPage(in.Limit)
 	for e, err := range s.events.Events(ctx, events.GroupID(group.Value.ID), events.Range{
 		From: from, To: to, Streams: func(s events.StreamID) bool { return s == id }, After: at.position,
-		Backward: at.backward,
+		Backward: at.backward, Hold: hold(ctx),
 	}) {
 		if err != nil {
 			return nil, heldBack(err, "read", group.Value.Name)
@@ -130,6 +130,11 @@ func (s *Service) GetLogEvents(ctx context.Context, in *cloudwatchlogs.GetLogEve
 	back, forth := at.adjacentCursors(p.list, from)
 	out.NextBackwardToken, out.NextForwardToken = new(back.String()), new(forth.String())
 	return out, nil
+}
+
+// hold returns what takes memory of the caller's account for events that are read.
+func hold(ctx context.Context) func(bytes int64) error {
+	return func(bytes int64) error { return wire.HoldAnswer(ctx, bytes) }
 }
 
 // cursor is a position between two events of a stream, and the direction in which to read from there. Its text is what

@@ -24,13 +24,17 @@ import (
 // https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_StartLiveTail.html
 const (
 	maxTails     = 15            // sessions at once of an account in a region
+	maxAllTails  = 45            // and in all regions: each holds what it knows of streams
 	tailTime     = 3 * time.Hour // after which a session ends
 	tailInterval = time.Second   // between updates
 	maxTailed    = 500           // events in an update
 	// maxTailedBytes bounds the messages of an update, unless it has only one: as JSON they may be six times as long,
 	// and the frame of an event has 16 MiB at most.
 	maxTailedBytes = 2 << 20
-	// maxTailedStreams limits the stream names that a session remembers for a group.
+	// tailMemory is what collecting an update takes at most: events as they are read, and those that the update has. As
+	// JSON they take memory beside it.
+	tailMemory = 4<<20 + maxTailedBytes
+	// maxTailedStreams limits the stream names that a session remembers.
 	maxTailedStreams = 1000
 )
 
@@ -38,6 +42,7 @@ const (
 type tails struct {
 	mu   sync.Mutex
 	open map[scope]int
+	all  map[string]int // by account
 }
 
 // beginSession counts a session, unless there are too many, until ctx is done.
@@ -48,15 +53,23 @@ func (t *tails) beginSession(ctx context.Context, at scope) error {
 		return limitExceeded(
 			"There are already %d Live Tail sessions of account %s in %s, the most that may run at once: end one of them", maxTails, at.account, at.region)
 	}
+	if t.all[at.account] >= maxAllTails {
+		return limitExceeded("There are already %d Live Tail sessions of account %s in all regions, the most that may "+
+			"run at once: end one of them", maxAllTails, at.account)
+	}
 	if t.open == nil {
-		t.open = map[scope]int{}
+		t.open, t.all = map[scope]int{}, map[string]int{}
 	}
 	t.open[at]++
+	t.all[at.account]++
 	context.AfterFunc(ctx, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.open[at]--; t.open[at] == 0 {
 			delete(t.open, at)
+		}
+		if t.all[at.account]--; t.all[at.account] == 0 {
+			delete(t.all, at.account)
 		}
 	})
 	return nil
@@ -69,13 +82,19 @@ type tail struct {
 	filter  *pattern.Pattern
 	wanted  func(stream string) bool
 	groups  []*tailed
+	streams map[tailedStream]string // some names; those of streams that are gone are empty
 }
 
 // tailed is a log group of a session.
 type tailed struct {
 	record.LogGroup
-	after   uint64                     // the Seq of the last event that was looked at
-	streams map[events.StreamID]string // some names; those of streams that are gone are empty
+	after uint64 // the Seq of the last event that was looked at
+}
+
+// tailedStream is a stream of a log group of a session.
+type tailedStream struct {
+	group  uint64
+	stream events.StreamID
 }
 
 // liveTailHandlers returns the handlers of this file's operations and how each is authorized.
@@ -194,8 +213,16 @@ func (s *Service) newTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailI
 	return t, nil
 }
 
-// nextUpdate returns what has arrived since the last one.
+// nextUpdate returns what has arrived since the last one. It takes memory of the account for that, which is given back
+// when the client has read it.
 func (t *tail) nextUpdate(ctx context.Context) (types.StartLiveTailResponseStream, error) {
+	if slices.ContainsFunc(t.groups, func(g *tailed) bool {
+		return t.service.events.LastSeq(events.GroupID(g.ID)) > g.after
+	}) {
+		if err := wire.HoldAnswer(ctx, tailMemory); err != nil {
+			return nil, err
+		}
+	}
 	sample := sample{events: []types.LiveTailSessionLogEvent{}} // an empty list rather than none
 	for _, g := range t.groups {
 		if err := t.collect(ctx, g, &sample); err != nil {
@@ -240,21 +267,22 @@ func (t *tail) collect(ctx context.Context, g *tailed, into *sample) error {
 
 // streamName returns the name of a stream of the group, empty when it is gone. A session remembers few of them.
 func (t *tail) streamName(ctx context.Context, g *tailed, id events.StreamID) (string, error) {
-	if name, known := g.streams[id]; known {
+	key := tailedStream{g.ID, id}
+	if name, known := t.streams[key]; known {
 		return name, nil
 	}
 	rows, err := t.service.streamsByID.List(ctx, record.LogStreamID(g.ID, uint64(id)))
 	if err != nil {
 		return "", err
 	}
-	if g.streams == nil || len(g.streams) >= maxTailedStreams {
-		g.streams = map[events.StreamID]string{}
+	if t.streams == nil || len(t.streams) >= maxTailedStreams {
+		t.streams = map[tailedStream]string{}
 	}
-	g.streams[id] = ""
+	t.streams[key] = ""
 	for _, row := range rows { // one, if any
-		g.streams[id] = row.Value.Name
+		t.streams[key] = row.Value.Name
 	}
-	return g.streams[id], nil
+	return t.streams[key], nil
 }
 
 // sample keeps as many events as an update may have, chosen evenly from all that were added.

@@ -97,6 +97,9 @@ func (s *Service) queryTargets(
 	return s.onGroups(ctx, action, identifiers)
 }
 
+// queryMemory is how much memory a query takes while it is checked, in bytes for each of its own.
+const queryMemory = 1 << 10
+
 // StartQuery validates and records a query; internal/controller/logquery runs it.
 func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (*cloudwatchlogs.StartQueryOutput,
 	error) {
@@ -113,6 +116,9 @@ func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryI
 	}
 	if end > math.MaxInt64/1000 {
 		return nil, invalidParameter("The endTime %d of the query is too late", *in.EndTime)
+	}
+	if err := wire.HoldAnswer(ctx, queryMemory*int64(len(*in.QueryString))); err != nil {
+		return nil, err
 	}
 	query, err := insights.Parse(*in.QueryString)
 	if err != nil {

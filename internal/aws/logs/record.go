@@ -150,6 +150,7 @@ func (s *Service) GetLogGroupFields(ctx context.Context, in *cloudwatchlogs.GetL
 	total, bytes, counts := 0, 0, map[string]int{}
 	for e, err := range s.events.Events(ctx, events.GroupID(group.Value.ID), events.Range{
 		From: from, To: to + 1, Streams: func(id events.StreamID) bool { return names[id] != "" }, Backward: true,
+		Hold: hold(ctx),
 	}) {
 		if err != nil {
 			return nil, heldBack(err, "read", group.Value.Name)

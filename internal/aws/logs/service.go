@@ -9,6 +9,9 @@
 // internal/controller/logretention, which also removes an event that was appended to a group while it was being
 // deleted: a group created again under the same name has another ID and sees nothing of it.
 //
+// Logs of load balancers are delivered to log groups: a [record.LogDelivery] connects a source, which is a log of a
+// load balancer, with a destination, and the controller internal/controller/logdelivery delivers.
+//
 // Each page token says where the page ended, not which page it was, so that events which arrive meanwhile neither
 // repeat an event nor hide one.
 //
@@ -47,9 +50,17 @@ type Service struct {
 	queries     store.Table[record.LogQuery]
 	queryRuns   store.Table[record.LogQueryRun]
 	definitions store.Table[record.LogQueryDefinition]
-	events      *events.Store
-	runner      Queries
-	now         func() time.Time
+
+	sources            store.Table[record.LogDeliverySource]
+	sourcesByResource  store.Index[record.LogDeliverySource]
+	destinations       store.Table[record.LogDeliveryDestination]
+	deliveries         store.Table[record.LogDelivery]
+	deliveriesBySource store.Index[record.LogDelivery]
+	balancers          store.Table[record.LoadBalancer]
+
+	events *events.Store
+	runner Queries
+	now    func() time.Time
 
 	accounts *locker.Locker // each is held from counting to the creation of what is counted
 
@@ -70,11 +81,19 @@ func New(o Options) *Service {
 		queries:     record.LogQueries(o.Store),
 		queryRuns:   record.LogQueryRuns(o.Store),
 		definitions: record.LogQueryDefinitions(o.Store),
-		events:      o.Events,
-		runner:      o.Queries,
-		accounts:    locker.New(),
-		now:         o.Now,
-		tailTime:    tailTime,
+
+		sources:            record.LogDeliverySources(o.Store),
+		sourcesByResource:  record.LogDeliverySourcesByResource(o.Store),
+		destinations:       record.LogDeliveryDestinations(o.Store),
+		deliveries:         record.LogDeliveries(o.Store),
+		deliveriesBySource: record.LogDeliveriesBySource(o.Store),
+		balancers:          record.LoadBalancers(o.Store),
+
+		events:   o.Events,
+		runner:   o.Queries,
+		accounts: locker.New(),
+		now:      o.Now,
+		tailTime: tailTime,
 	}
 }
 
@@ -83,6 +102,9 @@ func New(o Options) *Service {
 func (s *Service) Register(mux *wire.Mux) {
 	for _, handlers := range [][]wire.Handler{
 		s.definitionHandlers(),
+		s.deliveryHandlers(),
+		s.deliveryDestinationHandlers(),
+		s.deliverySourceHandlers(),
 		s.filterHandlers(),
 		s.getHandlers(),
 		s.groupHandlers(),
@@ -102,7 +124,7 @@ func (s *Service) Register(mux *wire.Mux) {
 // scope is the account and region of a request.
 type scope struct{ account, region string }
 
-// lockAccount locks an account's queries in a region, until unlock.
+// lockAccount locks what is counted of an account in a region, until unlock.
 func (s *Service) lockAccount(at scope) (unlock func()) {
 	key := store.Key(at.account, at.region)
 	s.accounts.Lock(key)

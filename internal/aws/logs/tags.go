@@ -17,6 +17,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 const (
@@ -86,63 +87,124 @@ func mayTagNew(ctx context.Context, arn string, tags map[string]string) error {
 	}
 }
 
-// taggedGroup returns the name of the log group that the ARN of a tagging request names, with or without ":*" at its
-// end.
-func (s *Service) taggedGroup(ctx context.Context, arn string) (string, error) {
-	parsed, ok := parseARN(strings.TrimSuffix(arn, ":*"))
-	if !ok {
-		return "", invalidParameter("The specified resourceArn %s is not the ARN of a log group", arn)
-	}
-	if at := scopeOf(ctx); parsed.account != at.account || parsed.region != at.region {
-		return "", notFound("The specified resource does not exist.")
-	}
-	return parsed.group, nil
+// taggable is a resource that has tags.
+type taggable struct {
+	arn    string
+	get    func(context.Context) (map[string]string, error)
+	modify func(ctx context.Context, change func(tags *map[string]string) error) error
 }
 
-func (s *Service) addTags(ctx context.Context, group string, tags map[string]string) error {
+// newTaggable returns the resource under a key of a table, whose tags are those that tags points at.
+func newTaggable[T any](table store.Table[T], key, arn string, tags func(*T) *map[string]string, gone error) taggable {
+	notFound := func(err error) error {
+		if errors.Is(err, store.ErrNotFound) {
+			return gone
+		}
+		return err
+	}
+	return taggable{
+		arn: arn,
+		get: func(ctx context.Context) (map[string]string, error) {
+			row, err := table.Get(ctx, key)
+			return *tags(&row.Value), notFound(err)
+		},
+		modify: func(ctx context.Context, change func(*map[string]string) error) error {
+			_, err := table.Modify(ctx, key, func(v *T) error { return change(tags(v)) })
+			return notFound(err)
+		},
+	}
+}
+
+// taggableGroup returns the caller's log group of that name.
+func (s *Service) taggableGroup(ctx context.Context, name *string) taggable {
+	at := scopeOf(ctx)
+	return newTaggable(s.groups, at.groupKey(aws.ToString(name)), at.groupARN(aws.ToString(name)),
+		func(g *record.LogGroup) *map[string]string { return &g.Tags }, groupNotFound())
+}
+
+// taggableDelivery returns the caller's delivery source, delivery destination or delivery that an ARN names.
+func (s *Service) taggableDelivery(ctx context.Context, arn string) (taggable, bool) {
+	at := scopeOf(ctx)
+	parts := strings.Split(arn, ":")
+	if len(parts) != 7 || !slices.Equal(parts[:5], []string{"arn", "aws", "logs", at.region, at.account}) {
+		return taggable{}, false
+	}
+	name := parts[6]
+	key := record.LogDeliveryKey(at.account, at.region, name)
+	switch parts[5] {
+	case "delivery-source":
+		return newTaggable(s.sources, key, arn, func(d *record.LogDeliverySource) *map[string]string { return &d.Tags },
+			sourceNotFound(name)), true
+	case "delivery-destination":
+		return newTaggable(s.destinations, key, arn,
+			func(d *record.LogDeliveryDestination) *map[string]string { return &d.Tags }, destinationNotFound(name)), true
+	case "delivery":
+		return newTaggable(s.deliveries, key, arn, func(d *record.LogDelivery) *map[string]string { return &d.Tags },
+			deliveryNotFound(name)), true
+	}
+	return taggable{}, false
+}
+
+// taggableResource returns the resource that the ARN of a tagging request names: a log group, with or without ":*" at
+// its end, or what is about deliveries.
+func (s *Service) taggableResource(ctx context.Context, arn string) (taggable, error) {
+	if r, ok := s.taggableDelivery(ctx, arn); ok {
+		return r, nil
+	}
+	parsed, ok := parseARN(strings.TrimSuffix(arn, ":*"))
+	if !ok {
+		return taggable{}, invalidParameter("The specified resourceArn %s is not the ARN of a log group", arn)
+	}
+	if at := scopeOf(ctx); parsed.account != at.account || parsed.region != at.region {
+		return taggable{}, notFound("The specified resource does not exist.")
+	}
+	return s.taggableGroup(ctx, &parsed.group), nil
+}
+
+func addTags(ctx context.Context, r taggable, tags map[string]string) error {
 	if err := checkTags(ctx, tags); err != nil {
 		return err
 	}
-	return s.modifyGroup(ctx, group, func(g *record.LogGroup) error {
-		after := maps.Clone(g.Tags)
+	return r.modify(ctx, func(have *map[string]string) error {
+		after := maps.Clone(*have)
 		if after == nil {
 			after = map[string]string{}
 		}
 		maps.Copy(after, tags)
 		if n := wire.CountTags(after); n > maxTags {
 			return &types.TooManyTagsException{
-				Message: new(fmt.Sprintf("The number of tags exceeds the limit of %d: the log group would have %d",
+				Message: new(fmt.Sprintf("The number of tags exceeds the limit of %d: the resource would have %d",
 					maxTags, n)),
-				ResourceName: new(g.ARN()),
+				ResourceName: &r.arn,
 			}
 		}
-		g.Tags = after
+		*have = after
 		return nil
 	})
 }
 
-func (s *Service) removeTags(ctx context.Context, group string, keys []string) error {
+func removeTags(ctx context.Context, r taggable, keys []string) error {
 	for _, k := range keys {
 		if !wire.MaySetTag(ctx, k) {
 			return reservedTag(k)
 		}
 	}
-	return s.modifyGroup(ctx, group, func(g *record.LogGroup) error {
-		after := maps.Clone(g.Tags)
+	return r.modify(ctx, func(have *map[string]string) error {
+		after := maps.Clone(*have)
 		for _, k := range keys {
 			delete(after, k)
 		}
-		g.Tags = after
+		*have = after
 		return nil
 	})
 }
 
-func (s *Service) getTags(ctx context.Context, group string) (map[string]string, error) {
-	row, err := s.getGroup(ctx, group)
-	if err != nil || row.Value.Tags == nil {
+func getTags(ctx context.Context, r taggable) (map[string]string, error) {
+	tags, err := r.get(ctx)
+	if err != nil || tags == nil {
 		return map[string]string{}, err
 	}
-	return row.Value.Tags, nil
+	return tags, nil
 }
 
 // tagHandlers returns the handlers of this file's operations and how each is authorized.
@@ -183,12 +245,12 @@ func (s *Service) tagHandlers() []wire.Handler {
 	}
 }
 
-// TagResource adds tags to a log group, or changes their values.
+// TagResource adds tags to a resource, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *cloudwatchlogs.TagResourceInput) (
 	*cloudwatchlogs.TagResourceOutput, error) {
-	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
+	r, err := s.taggableResource(ctx, aws.ToString(in.ResourceArn))
 	if err == nil {
-		err = s.addTags(ctx, group, in.Tags)
+		err = addTags(ctx, r, in.Tags)
 	}
 	if err != nil {
 		return nil, err
@@ -196,12 +258,12 @@ func (s *Service) TagResource(ctx context.Context, in *cloudwatchlogs.TagResourc
 	return &cloudwatchlogs.TagResourceOutput{}, nil
 }
 
-// UntagResource removes tags from a log group.
+// UntagResource removes tags from a resource.
 func (s *Service) UntagResource(ctx context.Context, in *cloudwatchlogs.UntagResourceInput) (
 	*cloudwatchlogs.UntagResourceOutput, error) {
-	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
+	r, err := s.taggableResource(ctx, aws.ToString(in.ResourceArn))
 	if err == nil {
-		err = s.removeTags(ctx, group, in.TagKeys)
+		err = removeTags(ctx, r, in.TagKeys)
 	}
 	if err != nil {
 		return nil, err
@@ -209,14 +271,14 @@ func (s *Service) UntagResource(ctx context.Context, in *cloudwatchlogs.UntagRes
 	return &cloudwatchlogs.UntagResourceOutput{}, nil
 }
 
-// ListTagsForResource lists the tags of a log group.
+// ListTagsForResource lists the tags of a resource.
 func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.ListTagsForResourceInput) (
 	*cloudwatchlogs.ListTagsForResourceOutput, error) {
-	group, err := s.taggedGroup(ctx, aws.ToString(in.ResourceArn))
+	r, err := s.taggableResource(ctx, aws.ToString(in.ResourceArn))
 	if err != nil {
 		return nil, err
 	}
-	tags, err := s.getTags(ctx, group)
+	tags, err := getTags(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +288,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *cloudwatchlogs.Li
 // TagLogGroup implements the older form of TagResource, for a group by its name.
 func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGroupInput) (
 	*cloudwatchlogs.TagLogGroupOutput, error) {
-	if err := s.addTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
+	if err := addTags(ctx, s.taggableGroup(ctx, in.LogGroupName), in.Tags); err != nil {
 		return nil, err
 	}
 	return &cloudwatchlogs.TagLogGroupOutput{}, nil
@@ -235,7 +297,7 @@ func (s *Service) TagLogGroup(ctx context.Context, in *cloudwatchlogs.TagLogGrou
 // UntagLogGroup implements the older form of UntagResource.
 func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLogGroupInput) (
 	*cloudwatchlogs.UntagLogGroupOutput, error) {
-	if err := s.removeTags(ctx, aws.ToString(in.LogGroupName), in.Tags); err != nil {
+	if err := removeTags(ctx, s.taggableGroup(ctx, in.LogGroupName), in.Tags); err != nil {
 		return nil, err
 	}
 	return &cloudwatchlogs.UntagLogGroupOutput{}, nil
@@ -244,7 +306,7 @@ func (s *Service) UntagLogGroup(ctx context.Context, in *cloudwatchlogs.UntagLog
 // ListTagsLogGroup implements the older form of ListTagsForResource.
 func (s *Service) ListTagsLogGroup(ctx context.Context, in *cloudwatchlogs.ListTagsLogGroupInput) (
 	*cloudwatchlogs.ListTagsLogGroupOutput, error) {
-	tags, err := s.getTags(ctx, aws.ToString(in.LogGroupName))
+	tags, err := getTags(ctx, s.taggableGroup(ctx, in.LogGroupName))
 	if err != nil {
 		return nil, err
 	}

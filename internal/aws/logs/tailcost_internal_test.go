@@ -31,7 +31,7 @@ func TestTailsLookUpStreamsOneByOne(t *testing.T) {
 	}
 	var read int64
 	ctx := store.Metered(t.Context(), func(bytes int64) error { read += bytes; return nil })
-	session, group := &tail{service: s}, &tailed{LogGroup: record.LogGroup{ID: 7}}
+	session, groups := &tail{service: s}, []*tailed{{LogGroup: record.LogGroup{ID: 7}}, {LogGroup: record.LogGroup{ID: 8}}}
 	for id := range uint64(maxTailedStreams + 60) {
 		want := fmt.Sprintf("s%d", id)
 		if id >= maxTailedStreams+50 {
@@ -39,7 +39,10 @@ func TestTailsLookUpStreamsOneByOne(t *testing.T) {
 		}
 		for range 2 {
 			read = 0
-			name, err := session.streamName(ctx, group, events.StreamID(id+1))
+			if gone, err := session.streamName(ctx, groups[1], events.StreamID(id+1)); gone != "" || err != nil {
+				t.Fatalf("stream %d of a group that has none is %q: %v", id, gone, err)
+			}
+			name, err := session.streamName(ctx, groups[0], events.StreamID(id+1))
 			if err != nil || name != want {
 				t.Fatalf("stream %d is %q, want %q: %v", id, name, want, err)
 			}
@@ -47,8 +50,8 @@ func TestTailsLookUpStreamsOneByOne(t *testing.T) {
 				t.Fatalf("%d bytes are read for the name of a stream", read)
 			}
 		}
-		if len(group.streams) > maxTailedStreams {
-			t.Fatalf("a session remembers %d streams", len(group.streams))
+		if len(session.streams) > maxTailedStreams {
+			t.Fatalf("a session remembers %d streams", len(session.streams))
 		}
 	}
 }

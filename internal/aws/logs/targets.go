@@ -69,7 +69,10 @@ func (s *Service) streamTarget(ctx context.Context, action, group, stream string
 func (s *Service) onTagged(
 	ctx context.Context, action string, arn *string, edits ...func(conditions),
 ) ([]wire.Target, error) {
-	t := newTarget(action, strings.TrimSuffix(aws.ToString(arn), ":*"))
+	t, err := s.deliveryTarget(ctx, action, strings.TrimSuffix(aws.ToString(arn), ":*"))
+	if err != nil {
+		return nil, err
+	}
 	parsed, ok := parseARN(t.Resource)
 	if at := scopeOf(ctx); ok && parsed.account == at.account && parsed.region == at.region {
 		if err := s.resourceTags(ctx, &t, parsed.group); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // TestEncodedMessages checks that the message of an error of EC2 is decoded for who may, in the same account, and
@@ -26,7 +27,7 @@ func TestEncodedMessages(t *testing.T) {
 	ctx := t.Context()
 	alice := a.NewUser(t, "alice", `{"Version":"2012-10-17","Statement":{"Sid":"NoVPCs","Effect":"Deny",
 		"Action":"ec2:*","Resource":"*"}}`)
-	_, err := ec2.New(ec2.Options{Region: iamtest.Region, BaseEndpoint: &a.URL,
+	_, err := ec2.New(ec2.Options{Region: iamtest.Region, BaseEndpoint: &a.URL, HTTPClient: awsclient.HTTP(),
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return alice, nil }),
 	}).DescribeVpcs(ctx, nil)
 	awstest.WantCode(t, err, "UnauthorizedOperation")

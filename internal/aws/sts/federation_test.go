@@ -15,6 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
 	coraclessm "github.com/coracle-eks/coracle/internal/aws/ssm"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 func TestSessionAndFederationTokens(t *testing.T) {
@@ -23,7 +24,8 @@ func TestSessionAndFederationTokens(t *testing.T) {
 	coraclessm.New(coraclessm.Options{Store: a.Store}).Register(a.Mux)
 	ctx, p := t.Context(), aws.String
 	parameters := func(with aws.Credentials) *ssm.Client {
-		return ssm.New(ssm.Options{Region: iamtest.Region, BaseEndpoint: &a.URL, RetryMaxAttempts: 1,
+		return ssm.New(ssm.Options{Region: iamtest.Region, BaseEndpoint: &a.URL, HTTPClient: awsclient.HTTP(),
+			RetryMaxAttempts: 1,
 			Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 				return with,
 					nil

@@ -33,6 +33,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // signer signs tokens of an issuer.
@@ -258,7 +259,8 @@ func TestProvidersAreNoWayIntoTheHost(t *testing.T) {
 	coraclests.New(a.Store, a.Identity, keys, nil).Register(mux)
 	endpoint := httptest.NewServer(mux)
 	defer endpoint.Close()
-	client := sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: &endpoint.URL, RetryMaxAttempts: 1})
+	client := sts.New(sts.Options{Region: iamtest.Region, BaseEndpoint: &endpoint.URL, HTTPClient: awsclient.HTTP(),
+		RetryMaxAttempts: 1})
 	sum := sha1.Sum(server.Certificate().Raw)
 	for _, host := range []string{strings.TrimPrefix(server.URL, "https://"), "127.0.0.1:1", "localhost",
 		"169.254.169.254", "10.255.255.1", "[::1]:22"} {

@@ -30,7 +30,7 @@ type answer struct {
 	account string
 	held    int64
 	read    int64 // of the store
-	turn    turn  // of the request
+	turn    requestTurn
 }
 
 // newAnswer returns what accounts for the answer to a request. The daemon's own requests have memory apart from those
@@ -110,6 +110,18 @@ func (a *answer) release() {
 	defer a.mu.Unlock()
 	a.turn.end()
 	a.read = 0
+	a.giveBackHeld()
+}
+
+// giveBack gives back what is held so far. The request goes on.
+func (a *answer) giveBack() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.giveBackHeld()
+}
+
+// giveBackHeld is giveBack, called with mu held.
+func (a *answer) giveBackHeld() {
 	if a.held > 0 {
 		a.shares.release(a.account, a.held)
 		a.held = 0

@@ -3,6 +3,8 @@ package wire
 import (
 	"net/http"
 	"net/netip"
+
+	"github.com/coracle-eks/coracle/internal/sent"
 )
 
 // Bounds of what the headers of requests hold in memory, in bytes, from when they have arrived to the end of the
@@ -15,6 +17,8 @@ const (
 	// of usual requests.
 	maxHeaders       = 128 << 20
 	maxSourceHeaders = 32 << 20
+	// maxTrailers bounds the names in a Trailer field, of which net/http makes a map. Those of S3 are in another one.
+	maxTrailers = 32
 	// fieldMemory is the memory of a header field beyond its text.
 	fieldMemory = 150
 )
@@ -25,19 +29,48 @@ func boundHeaders(handler http.Handler) http.Handler {
 	headers := newShares[netip.Addr](maxHeaders, maxSourceHeaders)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		source, size := sourceOf(r.RemoteAddr), headerMemory(r)
-		if !headers.tryAcquire(source, size) {
-			http.Error(w, "Too many requests with large headers are being carried out. Please try again, with fewer "+
-				"at a time.", http.StatusServiceUnavailable)
+		if len(r.Trailer) > maxTrailers {
+			refuseHeader(w, r, http.StatusBadRequest, "The request announces too many trailers.")
 			return
 		}
-		defer headers.release(source, size)
+		r.Trailer = nil // nobody reads them
+		if !headers.tryAcquire(source, size) {
+			refuseHeader(w, r, http.StatusServiceUnavailable,
+				"Too many requests with large headers are being carried out. Please try again, with fewer at a time.")
+			return
+		}
+		defer func() {
+			closed := sent.Closed(w)
+			if closed == nil {
+				headers.release(source, size)
+				return
+			}
+			go func() {
+				<-closed
+				headers.release(source, size)
+			}()
+		}()
 		handler.ServeHTTP(w, r)
 	})
+}
+
+// refuseHeader answers a request whose header nobody is charged for, so that nothing of it is kept. With HTTP/2 the
+// answer has no body, which would wait for the client to take it, and the request with it.
+func refuseHeader(w http.ResponseWriter, r *http.Request, status int, why string) {
+	r.Trailer = nil
+	if sent.Streams(w) {
+		w.WriteHeader(status)
+		return
+	}
+	http.Error(w, why, status)
 }
 
 // headerMemory returns about how much memory the header of a request takes. The URL is kept as it came, and in parts.
 func headerMemory(r *http.Request) int64 {
 	size := fieldMemory + len(r.Host) + 2*len(r.RequestURI)
+	for name := range r.Trailer {
+		size += fieldMemory + len(name)
+	}
 	for name, values := range r.Header {
 		size += len(name)
 		for _, value := range values {

@@ -16,8 +16,9 @@ import (
 // parsers parse bodies. A value that one has parsed is good until it parses the next.
 var parsers fastjson.ParserPool
 
-// maxPooledBody is the largest body whose parser is used again, with all its memory: a full batch of log events.
-const maxPooledBody = 4 << 20
+// maxPooledBody is the largest body whose parser is used again, with all its memory, and maxPooledValues is how many
+// values it may have: a full batch of log events.
+const maxPooledBody, maxPooledValues = 4 << 20, 40_000
 
 // decodeJSONBody sets v from a body that is one JSON value.
 func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
@@ -25,7 +26,7 @@ func decodeJSONBody(pl *plan, body []byte, v reflect.Value) error {
 		return err
 	}
 	p := parsers.Get()
-	if len(body) <= maxPooledBody {
+	if len(body) <= maxPooledBody && (len(body) <= maxPooledValues || countValues(body) <= maxPooledValues) {
 		defer parsers.Put(p)
 	}
 	value, err := p.ParseBytes(body)
@@ -52,23 +53,23 @@ func CheckValues(body []byte) error {
 // would become gigabytes, before it is known what its sender may do. The largest honest request, a batch of log events,
 // has some ten thousand.
 func fewValues(body []byte) bool {
-	if len(body) <= maxNodes {
-		return true
-	}
+	return len(body) <= maxNodes || countValues(body) <= maxNodes
+}
+
+// countValues returns how many values a JSON text has within others at most, and no more than maxNodes+1.
+func countValues(body []byte) int {
 	values, text := 0, false
-	for i := 0; i < len(body); i++ {
+	for i := 0; i < len(body) && values <= maxNodes; i++ {
 		switch c := body[i]; {
 		case c == '"':
 			text = !text
 		case c == '\\' && text:
 			i++
 		case (c == ',' || c == '[' || c == '{') && !text:
-			if values++; values > maxNodes {
-				return false
-			}
+			values++
 		}
 	}
-	return true
+	return values
 }
 
 // decodeJSON sets v from a parsed JSON value, of which nothing is kept. Members that the schema does not know are

@@ -23,6 +23,39 @@ func fillRequired(pl *plan, v reflect.Value, depth int) {
 	}
 }
 
+// simplest returns the first member of a structure that is a scalar, else the first that does not lead back to the
+// structure: a statement of WAFv2 is a match, or a combination of statements.
+func simplest(pl *plan) *field {
+	for _, f := range pl.fields {
+		if f.plan.kind <= kindTime {
+			return f
+		}
+	}
+	for _, f := range pl.fields {
+		if !leadsTo(f.plan, pl, map[*plan]bool{}) {
+			return f
+		}
+	}
+	return pl.fields[0]
+}
+
+// leadsTo reports whether what a plan describes may contain what another does.
+func leadsTo(from, to *plan, seen map[*plan]bool) bool {
+	if from == nil || seen[from] {
+		return false
+	}
+	seen[from] = true
+	if from == to || leadsTo(from.elem, to, seen) {
+		return true
+	}
+	for _, f := range from.fields {
+		if leadsTo(f.plan, to, seen) {
+			return true
+		}
+	}
+	return false
+}
+
 func fillValue(pl *plan, limit *model.Constraint, v reflect.Value, depth int) {
 	v = settable(v)
 	least := 1
@@ -46,13 +79,7 @@ func fillValue(pl *plan, limit *model.Constraint, v reflect.Value, depth int) {
 		fillRequired(pl, v, depth)
 		// A form cannot carry a structure without members.
 		if len(pl.fields) > 0 && v.IsZero() {
-			f := pl.fields[0]
-			for _, other := range pl.fields {
-				if other.plan.kind <= kindTime {
-					f = other
-					break
-				}
-			}
+			f := simplest(pl)
 			fillValue(f.plan, f.limit, v.Field(f.index), depth+1)
 		}
 	case kindList:

@@ -95,9 +95,9 @@ func NewMux(options Options) *Mux {
 		streams:    streams,
 		endStreams: endStreams,
 		answers:    answers,
-		turns:      turns{each: maxRunning, wait: runWait, byHolder: map[string]*holderTurns{}},
+		turns:      newTurns(maxRunning, runWait),
 		ownAnswers: ownAnswers,
-		ownTurns:   turns{each: maxOwnRunning, wait: ownRunWait, byHolder: map[string]*holderTurns{}},
+		ownTurns:   newTurns(maxOwnRunning, ownRunWait),
 		bodies:     newShares[netip.Addr](max(options.MaxBodies, 2*least), max(options.MaxBodies/8, least)),
 		registered: map[*Service]map[string]*served{},
 		operations: map[*Service]map[string]*operation{},
@@ -261,6 +261,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err != nil {
 		return service, nil, err
 	}
+	r.forgetForm()
 	if !c.answer.part {
 		turns := &m.turns
 		if IsInProcess(r.Context()) {
@@ -270,11 +271,8 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 			return service, nil, err
 		}
 	}
-	in, err := op.decodeInput(r)
+	in, err := c.decode(op, r)
 	if err != nil {
-		return service, nil, err
-	}
-	if err := service.validate(op.input, in); err != nil {
 		return service, nil, err
 	}
 	c.setOperation(m, op, r, in.Interface())
@@ -357,6 +355,7 @@ func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation
 	if err := signature.Verify(r.body, secret, c.time); err != nil {
 		return service, nil, err
 	}
+	r.verified = true
 	c.caller, c.region = caller, signature.Region
 	if len(services) > 1 {
 		service = chooseByVersion(services, r)
@@ -381,7 +380,7 @@ func (c *call) setOperation(m *Mux, op *operation, r *request, input any) {
 // input, which it returns as a pointer to the SDK's structure.
 func (m *Mux) Decode(service *Service, hr *http.Request) (operation string, input any, err error) {
 	b := &buffer{}
-	r := &request{Request: hr}
+	r := &request{Request: hr, verified: true}
 	defer b.giveBack()
 	if err := m.readBody(b, r); err != nil {
 		return "", nil, err
@@ -398,6 +397,21 @@ func (m *Mux) Decode(service *Service, hr *http.Request) (operation string, inpu
 		return op.name, nil, err
 	}
 	return op.name, in.Interface(), nil
+}
+
+// decode makes the operation's input from a request, and validates it. Meanwhile it holds memory of the caller's
+// account: what a short text is decoded to may be large. The lists of what is left are bounded.
+func (c *call) decode(op *operation, r *request) (in reflect.Value, err error) {
+	if size := op.service.protocol().decodedSize(r); size > freeDecoded && !c.answer.part {
+		if err := c.answer.hold(r.Context(), c.caller.Account, size); err != nil {
+			return in, err
+		}
+		defer c.answer.giveBack()
+	}
+	if in, err = op.decodeInput(r); err == nil {
+		err = op.service.validate(op.input, in)
+	}
+	return in, err
 }
 
 // decodeInput makes the operation's input from a request.

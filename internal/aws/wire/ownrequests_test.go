@@ -17,6 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 // holding is a service whose requests last until the test lets them go on.
@@ -147,6 +148,19 @@ func TestOwnRequestsTakeTurns(t *testing.T) {
 		if err := h.inProcess(store.Bounded(t.Context(), 1000), "short"); err != nil {
 			t.Errorf("a webhook, which has turns of its own, waits for controllers: %v", err)
 		}
+		// Whoever has a place that all accounts share does not wait for these turns: a request within a bound has none,
+		// and others are refused.
+		held, release, err := turn.Shared(2, 1).Acquire(t.Context(), "111122223333")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.inProcess(store.Bounded(held, 1000), "short"); err != nil {
+			t.Errorf("who has a shared place waits for turns of an account: %v", err)
+		}
+		if err := h.inProcess(held, "short"); err == nil || strings.Contains(err.Error(), "Rate exceeded") {
+			t.Errorf("who has a shared place is told to wait: %v", err)
+		}
+		release()
 		h.proceed <- struct{}{}
 		<-h.begun // the last one
 		for range most {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -14,11 +16,17 @@ type protocol interface {
 	operation(m *Mux, service *Service, r *request) (*operation, error)
 	// decode sets the input structure from the request.
 	decodeRequest(op *operation, r *request, in reflect.Value) error
+	// decodedSize returns about how much memory the input of a request takes while it is decoded, in bytes.
+	decodedSize(r *request) int64
 	// encode appends the response body to b and returns its HTTP status; it may set headers.
 	encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte, int)
 	// encodeError appends the body of an error response.
 	encodeError(b []byte, service *Service, r *request, f *failure, header http.Header) []byte
 }
+
+// valueMemory is what a value of a request takes in bytes while it is decoded, beside its text: in the form or the JSON
+// value that is parsed, and in the input. freeDecoded is what each request may take of it.
+const valueMemory, freeDecoded = 640, 1 << 20
 
 func (s *Service) protocol() protocol {
 	switch s.Protocol {
@@ -51,9 +59,28 @@ type request struct {
 	spill   func(b []byte) []byte
 	spilled bool // something was sent so
 
+	verified bool // the signature is: somebody answers for what the request takes
+
 	form    url.Values // parameters of a query request, see parameters
 	formErr error
 	formed  bool
+}
+
+// maxUnverifiedParameters limits the parameters of a request for which nobody answers yet. A short text is many of
+// them, each of which takes a hundred bytes for as long as the request waits. AssumeRoleWithWebIdentity, which nobody
+// signs, has fewer than twenty.
+const maxUnverifiedParameters = 100
+
+// countParameters returns how many parameters a query request has at most.
+func (r *request) countParameters() int {
+	return strings.Count(r.URL.RawQuery, "&") + bytes.Count(r.body, []byte("&")) + 2
+}
+
+// forgetForm forgets parameters that take much memory. They are read again when the request has its turn.
+func (r *request) forgetForm() {
+	if len(r.form) > maxUnverifiedParameters {
+		r.form, r.formErr, r.formed = nil, nil, false
+	}
 }
 
 // parameters returns the parameters of a query request: those of the URL, as in a presigned one, and those of the body
@@ -63,6 +90,11 @@ func (r *request) parameters() (url.Values, error) {
 		return r.form, r.formErr
 	}
 	r.formed = true
+	if n := r.countParameters(); !r.verified && n > maxUnverifiedParameters {
+		r.formErr = &Error{Code: "MalformedQueryString", Message: fmt.Sprintf("A request that is not signed has at most "+
+			"%d parameters", maxUnverifiedParameters), Status: http.StatusNotFound}
+		return nil, r.formErr
+	}
 	r.form, r.formErr = url.ParseQuery(r.URL.RawQuery)
 	if r.formErr != nil {
 		r.formErr = &Error{Code: "MalformedQueryString", Message: "The query string could not be read: " +

@@ -29,6 +29,8 @@ func (awsJSON) decodeRequest(op *operation, r *request, in reflect.Value) error 
 	return decodeJSONBody(op.input, r.body, in)
 }
 
+func (awsJSON) decodedSize(r *request) int64 { return valueMemory * int64(countValues(r.body)) }
+
 // serialization gives a malformed JSON input its code.
 func serialization(err error) error {
 	var bad *malformed

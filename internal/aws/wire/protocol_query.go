@@ -77,6 +77,32 @@ func (q query) decodeRequest(op *operation, r *request, in reflect.Value) error 
 	return nil
 }
 
+// decodedSize counts the parameters of a form, and the parts of their names, each of which is a node of a tree.
+func (query) decodedSize(r *request) int64 {
+	nodes := countNames(r.URL.RawQuery) + countNames(r.body)
+	return valueMemory * int64(min(nodes, maxNodes))
+}
+
+// countNames returns how many parts the names of a form have, which dots divide.
+func countNames[T string | []byte](form T) (n int) {
+	if len(form) == 0 {
+		return 0
+	}
+	name := true
+	for i := range len(form) {
+		switch c := form[i]; {
+		case c == '&':
+			name = true
+			n++
+		case c == '=':
+			name = false
+		case c == '.' && name, c == '%' && name: // which may be a dot
+			n++
+		}
+	}
+	return n + 1
+}
+
 func (q query) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte,
 	int) {
 	response := op.name + "Response"

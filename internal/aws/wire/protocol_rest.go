@@ -190,6 +190,8 @@ func (restJSON) decodeRequest(op *operation, r *request, in reflect.Value) error
 	return nil
 }
 
+func (restJSON) decodedSize(r *request) int64 { return awsJSON{}.decodedSize(r) }
+
 // parseTexts sets a member from the values of a header or query parameter, which are several for a list.
 func parseTexts(f *field, texts []string, v reflect.Value) error {
 	if f.plan.kind != kindList {

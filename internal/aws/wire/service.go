@@ -47,6 +47,11 @@ type Service struct {
 // operation, in the protocol of the service, once their signature has been verified. A service that is not here answers
 // UnknownService in a protocol that is guessed.
 var (
+	ACM = &Service{
+		Name: "acm", SigningName: "acm", ActionPrefix: "acm", Protocol: AWSJSON11, APIVersion: "2015-12-08",
+		TargetPrefix: "CertificateManager", PageSize: 1000,
+		invalid: "ValidationException", mismatch: "ValidationException", badToken: "InvalidArgsException",
+	}
 	AutoScaling = &Service{
 		Name: "autoscaling", SigningName: "autoscaling", ActionPrefix: "autoscaling", Protocol: AWSQuery,
 		APIVersion:   "2011-01-01",
@@ -116,6 +121,11 @@ var (
 		invalid: "InvalidParameterException", mismatch: "InvalidParameterException",
 		badToken: "InvalidParameterException",
 	}
+	Shield = &Service{
+		Name: "shield", SigningName: "shield", ActionPrefix: "shield", Protocol: AWSJSON11, APIVersion: "2016-06-02",
+		TargetPrefix: "AWSShield_20160616", PageSize: 100,
+		invalid: "ValidationException", mismatch: "ValidationException", badToken: "InvalidPaginationTokenException",
+	}
 	SQS = &Service{
 		Name: "sqs", SigningName: "sqs", ActionPrefix: "sqs", Protocol: AWSJSON10, APIVersion: "2012-11-05",
 		TargetPrefix: "AmazonSQS", PageSize: 1000,
@@ -132,11 +142,22 @@ var (
 		XMLNamespace: "https://sts.amazonaws.com/doc/2011-06-15/", PageSize: 100,
 		invalid: "ValidationError", mismatch: "IdempotentParameterMismatch", badToken: "ValidationError",
 	}
+	WAFRegional = &Service{
+		Name: "wafregional", SigningName: "waf-regional", ActionPrefix: "waf-regional", Protocol: AWSJSON11,
+		APIVersion: "2016-11-28", TargetPrefix: "AWSWAF_Regional_20161128", PageSize: 100,
+		invalid: "ValidationException", mismatch: "ValidationException", badToken: "WAFInvalidParameterException",
+	}
+	WAFv2 = &Service{
+		Name: "wafv2", SigningName: "wafv2", ActionPrefix: "wafv2", Protocol: AWSJSON11, APIVersion: "2019-07-29",
+		TargetPrefix: "AWSWAF_20190729", PageSize: 100,
+		invalid: "ValidationException", mismatch: "ValidationException", badToken: "WAFInvalidParameterException",
+	}
 )
 
 // Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
-	return []*Service{AutoScaling, CloudFormation, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2, IAM, KMS, SQS, SSM, STS}
+	return []*Service{ACM, AutoScaling, CloudFormation, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2, IAM, KMS, Shield,
+		SQS, SSM, STS, WAFRegional, WAFv2}
 }
 
 // isJSONProtocol reports whether the service speaks a JSON protocol.

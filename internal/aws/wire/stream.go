@@ -158,9 +158,17 @@ func (m *Mux) sendStream(s *stream, w http.ResponseWriter, r *request, c *call) 
 		}
 		if err == nil {
 			var name string
-			if name, payload, err = s.op.events.appendEvent(payload[:0], e); err == nil {
+			name, payload, err = s.op.events.appendEvent(payload[:0], e)
+			if err == nil && len(payload) > freeAnswer && !c.answer.part {
+				// Beside the event, until the client has read it. It is copied once more to be written.
+				err = c.answer.hold(s.ctx, c.caller.Account, 2*int64(len(payload)))
+			}
+			if err == nil {
 				gone = to.writeEvent(payload, content, eventstream.MessageTypeHeader, eventstream.EventMessageType,
 					eventstream.EventTypeHeader, name)
+				if len(payload) > freeAnswer { // what is not counted is not kept for the next one
+					payload, to.encoder = nil, eventstream.NewEncoder()
+				}
 				c.answer.release()
 				return gone == nil
 			}

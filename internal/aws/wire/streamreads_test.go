@@ -103,3 +103,63 @@ func TestWhatStreamsReadHoldsMemory(t *testing.T) {
 		stream.Close() //nolint:errcheck // says that the connection was closed
 	})
 }
+
+// largeEvents are more than the SDK has read before they are taken of it.
+const largeEvents = 5
+
+// largeTail streams large events.
+type largeTail struct{}
+
+func (largeTail) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (
+	*cloudwatchlogs.StartLiveTailOutput, iter.Seq2[logstypes.StartLiveTailResponseStream, error], error) {
+	if in.LogGroupIdentifiers[0] == "absent" {
+		if err := wire.HoldAnswer(ctx, 100<<10); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, &logstypes.ResourceNotFoundException{Message: aws.String("The log group does not exist.")}
+	}
+	return &cloudwatchlogs.StartLiveTailOutput{}, func(yield func(logstypes.StartLiveTailResponseStream, error) bool) {
+		for range largeEvents {
+			if !yield(session(strings.Repeat("x", 600<<10)), nil) {
+				return
+			}
+		}
+		<-ctx.Done()
+	}, nil
+}
+
+// TestEventsThatNobodyReadsHoldMemory shows that an event of a stream holds memory of its account until its client has
+// read it.
+func TestEventsThatNobodyReadsHoldMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := wire.NewMux(wire.Options{ // of whose memory an account has 1 MiB for requests in this process
+			Credentials: keys{}, Authorizer: allowing{}, Logger: slog.New(slog.DiscardHandler), MaxAnswers: 6 << 20,
+		})
+		m.Register(wire.Logs, wire.HandleStream(largeTail{}.StartLiveTail, wire.OnAll))
+		begin := func(group string) (*cloudwatchlogs.StartLiveTailOutput, error) {
+			return cloudwatchlogs.NewFromConfig(config(m)).StartLiveTail(t.Context(),
+				&cloudwatchlogs.StartLiveTailInput{LogGroupIdentifiers: []string{group}})
+		}
+		out, err := begin("group")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := out.GetStream()
+		synctest.Wait()
+		for _, read := range []bool{false, true} {
+			if read {
+				for range largeEvents {
+					<-stream.Events()
+				}
+				synctest.Wait()
+			}
+			_, err := begin("absent")
+			var absent *logstypes.ResourceNotFoundException
+			if errors.As(err, &absent) != read {
+				t.Errorf("with the events read: %t, another request is told %v", read, err)
+			}
+		}
+		stream.Close() //nolint:errcheck // says that the connection was closed
+	})
+}

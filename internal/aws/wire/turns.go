@@ -2,12 +2,12 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 const (
@@ -32,93 +32,67 @@ const (
 // turns bounds how many requests of each account are carried out at a time, and of each source that has not signed
 // them, so that none of them takes the processor or the memory from all others.
 type turns struct {
-	each int           // requests of an account
-	wait time.Duration // for others of the account
-
-	mu       sync.Mutex
-	byHolder map[string]*holderTurns // by account, or by the address of a source
+	each     int           // requests of an account
+	wait     time.Duration // for others of the account
+	accounts *turn.Places
+	sources  *turn.Places // of requests that are not signed, by the address
+	idle     *turn.Places // of requests that have given up their turn, by account
 }
 
-type holderTurns struct {
-	running  *semaphore.Weighted // which wakes them one by one, in their order
-	requests int                 // that run, wait or are idle
-	idle     int
+// requestTurn is the turn of a request. The zero value is of a request that needs none.
+type requestTurn struct {
+	turns   *turns
+	holder  string
+	release func() // gives the place back; nil without one
+	idle    func() // ends the idle time; nil before
 }
 
-// turn is that of a request. The zero value is of a request that needs none.
-type turn struct {
-	turns  *turns
-	holder string
-	of     *holderTurns
-	idle   bool
+func newTurns(each int, wait time.Duration) turns {
+	return turns{each: each, wait: wait, accounts: turn.EachWaiting(int64(each), maxWaiting),
+		sources: turn.EachWaiting(maxUnsignedRunning, maxWaiting), idle: turn.Each(maxIdle)}
 }
 
 // begin waits until few enough requests of an account are carried out, or of a source when they are of no account. The
 // turn is to be ended when the client has read the answer.
-func (t *turns) begin(ctx context.Context, account string, source netip.Addr) (turn, error) {
-	holder, running, whose := account, t.each, "of account "+account
+func (t *turns) begin(ctx context.Context, account string, source netip.Addr) (requestTurn, error) {
+	places, holder, running, whose := t.accounts, account, t.each, "of account "+account
 	if account == "" {
-		holder, running, whose = source.String(), maxUnsignedRunning, "that are not signed"
+		places, holder, running, whose = t.sources, source.String(), maxUnsignedRunning, "that are not signed"
 	}
-	tooMany := &throttledError{fmt.Sprintf("Rate exceeded: %d requests %s are being carried out. Please try again, with "+
-		"fewer at a time.", running, whose)}
-	t.mu.Lock()
-	a := t.byHolder[holder]
-	if a == nil {
-		a = &holderTurns{running: semaphore.NewWeighted(int64(running))}
-		t.byHolder[holder] = a
-	}
-	if a.requests-a.idle >= running+maxWaiting {
-		t.mu.Unlock()
-		return turn{}, tooMany
-	}
-	a.requests++
-	t.mu.Unlock()
 	wait, cancel := context.WithTimeout(ctx, t.wait)
 	defer cancel()
-	if err := a.running.Acquire(wait, 1); err != nil {
-		t.leave(holder, a, false)
-		return turn{}, tooMany
+	_, release, err := places.Acquire(wait, holder)
+	if errors.Is(err, turn.ErrHeld) {
+		return requestTurn{}, err
 	}
-	return turn{turns: t, holder: holder, of: a}, nil
-}
-
-func (t *turns) leave(holder string, a *holderTurns, idle bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if idle {
-		a.idle--
+	if err != nil {
+		return requestTurn{}, &throttledError{fmt.Sprintf("Rate exceeded: %d requests %s are being carried out. Please try "+
+			"again, with fewer at a time.", running, whose)}
 	}
-	if a.requests--; a.requests == 0 {
-		delete(t.byHolder, holder)
-	}
+	return requestTurn{turns: t, holder: holder, release: release}, nil
 }
 
 // yield lets another request have the turn, for good. It reports false, and does not, when too many of the account have
 // done so already.
-func (t *turn) yield() bool {
-	if t.of == nil || t.idle {
+func (t *requestTurn) yield() bool {
+	if t.release == nil || t.idle != nil {
 		return true
 	}
-	t.turns.mu.Lock()
-	defer t.turns.mu.Unlock()
-	if t.of.idle >= maxIdle {
-		return false
+	idle, ok := t.turns.idle.TryAcquire(t.holder)
+	if ok {
+		t.idle = idle
+		t.release()
 	}
-	t.of.idle++
-	t.idle = true
-	t.of.running.Release(1)
-	return true
+	return ok
 }
 
 // end ends the turn.
-func (t *turn) end() {
-	if t.of == nil {
-		return
+func (t *requestTurn) end() {
+	if t.release != nil {
+		t.release()
 	}
-	if !t.idle {
-		t.of.running.Release(1)
+	if t.idle != nil {
+		t.idle()
 	}
-	t.turns.leave(t.holder, t.of, t.idle)
-	*t = turn{}
+	*t = requestTurn{}
 }

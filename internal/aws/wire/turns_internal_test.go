@@ -12,8 +12,8 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 	t.Parallel()
 	const account = "111122223333"
 	synctest.Test(t, func(t *testing.T) {
-		all := &turns{each: maxRunning, wait: runWait, byHolder: map[string]*holderTurns{}}
-		begin := func() *turn {
+		all := newTurns(maxRunning, runWait)
+		begin := func() *requestTurn {
 			t.Helper()
 			one, err := all.begin(t.Context(), account, host)
 			if err != nil {
@@ -21,7 +21,7 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 			}
 			return &one
 		}
-		var begun []*turn
+		var begun []*requestTurn
 		for i := range maxIdle {
 			one := begin()
 			begun = append(begun, one)
@@ -49,8 +49,8 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 			one.end()
 			one.end() // which does nothing
 		}
-		if len(all.byHolder) > 0 {
-			t.Errorf("%+v is left", all.byHolder[account])
+		if n := all.accounts.Holders() + all.idle.Holders(); n > 0 {
+			t.Errorf("%d holders are left", n)
 		}
 	})
 }
@@ -60,9 +60,9 @@ func TestIdleRequestsTakeNoTurns(t *testing.T) {
 func TestUnsignedRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := &turns{each: maxRunning, wait: runWait, byHolder: map[string]*holderTurns{}}
+		all := newTurns(maxRunning, runWait)
 		one, other := sourceOf("10.0.0.1:1"), sourceOf("10.0.0.2:1")
-		var begun []*turn
+		var begun []*requestTurn
 		for range maxUnsignedRunning {
 			got, err := all.begin(t.Context(), "", one)
 			if err != nil {
@@ -88,8 +88,8 @@ func TestUnsignedRequestsTakeTurns(t *testing.T) {
 		for _, each := range append(begun, &got) {
 			each.end()
 		}
-		if len(all.byHolder) > 0 {
-			t.Errorf("%+v is left", all.byHolder)
+		if n := all.sources.Holders(); n > 0 {
+			t.Errorf("%d holders are left", n)
 		}
 	})
 }

@@ -151,6 +151,10 @@ func (b *Bound) DropProcessed() { b.processed = nil }
 // much smaller.
 func (b *Bound) LoopSize() int64 { return loopFactor * int64(b.kept) }
 
+// MaxLoopSize is the greatest LoopSize that a template may have. No text tells that a template has none: keys may be
+// written in many ways, and what has a transform is copied without loops, too.
+const MaxLoopSize = loopFactor * maxExpansion
+
 // expandTransforms applies AWS::LanguageExtensions, and reads the sections that may have loops.
 func (b *Bound) expandTransforms(ctx context.Context) error {
 	t := b.template

@@ -365,6 +365,25 @@ func TestFewThingsAreAskedFor(t *testing.T) {
 	}
 }
 
+// TestNothingIsLockedWhileZonesAreAskedFor asks for zones, and looks at what others need to evaluate the template.
+func TestNothingIsLockedWhileZonesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	b := &Bound{}
+	b.inputs.Zones = func(context.Context, string) ([]string, error) {
+		if asked++; !b.zonesMu.TryLock() {
+			return nil, errors.New("others wait for the answer")
+		}
+		b.zonesMu.Unlock()
+		return []string{"a"}, nil
+	}
+	for range 2 {
+		if names, err := b.zonesOf(t.Context(), "eu-west-1"); err != nil || len(names) != 1 || asked != 1 {
+			t.Errorf("the zones are %q, asked for %d times: %v", names, asked, err)
+		}
+	}
+}
+
 type large struct{ made }
 
 func (large) Attribute(string, string) (any, bool, error) {

@@ -447,17 +447,20 @@ func (e *evaluator) getAvailabilityZones(argument any) (any, error) {
 	return list, e.addSizeOf(list)
 }
 
-// zonesOf returns the Availability Zones of a region, for which it asks once.
+// zonesOf returns the Availability Zones of a region, which it remembers. Others evaluate the template while it asks.
 func (b *Bound) zonesOf(ctx context.Context, region string) ([]string, error) {
 	b.zonesMu.Lock()
-	defer b.zonesMu.Unlock()
-	if names, ok := b.zones[region]; ok {
+	names, ok := b.zones[region]
+	b.zonesMu.Unlock()
+	if ok {
 		return names, nil
 	}
 	names, err := b.inputs.Zones(ctx, region)
 	if err != nil {
 		return nil, err
 	}
+	b.zonesMu.Lock()
+	defer b.zonesMu.Unlock()
 	if b.zones == nil {
 		b.zones = map[string][]string{}
 	}

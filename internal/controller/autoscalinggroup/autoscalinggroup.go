@@ -1,8 +1,9 @@
 // Package autoscalinggroup reconciles Auto Scaling groups: it launches, replaces and terminates instances as a client
-// of EC2, under the service-linked role of Auto Scaling.
+// of EC2, and registers them as a client of Elastic Load Balancing, under the service-linked role of Auto Scaling.
 //
 // It reads the desired state of groups and of their instances ([record.AutoScalingGroup], [record.AutoScalingOrder])
-// and the observed state of instances ([record.Instance], [record.Machine]). It is the only writer of the instances of
+// and the observed state of instances ([record.Instance], [record.Machine]) and of their registrations
+// ([record.TargetGroup], [record.LoadBalancer], [record.TargetHealth]). It is the only writer of the instances of
 // a group ([record.AutoScalingInstance]), of its scaling activities ([record.AutoScalingActivity]) and of its status
 // ([record.AutoScalingGroupStatus]).
 //
@@ -10,7 +11,8 @@
 // after the third (lifecycle.go). A warm pool holds instances that are ready to enter service (warmpool.go). pool.go
 // and launch.go choose the subnet and the type of new instances, terminate.go applies the termination policies,
 // health.go finds unhealthy instances, refresh.go replaces instances in an instance refresh, interruption.go replaces
-// spot instances before they are interrupted, and cause.go words the activities.
+// spot instances before they are interrupted, traffic.go registers instances with load balancers and drains their
+// connections, and cause.go words the activities.
 //
 // Each launch is recorded, with its client token, before EC2 is called. A controller that was killed in between repeats
 // the call and receives the same instances: no instance is launched twice, and none is lost.
@@ -60,16 +62,21 @@ type API interface {
 	Refreshed(ctx context.Context, account, region, group, refreshID string) error
 	// WarmPoolGone removes a warm pool from its group when it is being deleted and has no instances left.
 	WarmPoolGone(ctx context.Context, account, region, group string) error
+	// TrafficSourceGone removes a traffic source from its group that was detached and has none of its instances left.
+	TrafficSourceGone(ctx context.Context, account, region, group, id string) error
 }
 
 // Options configures a Controller.
 type Options struct {
 	Store *store.Store
 	// EC2 is a client for an account and region under AWSServiceRoleForAutoScaling, or the role of that ARN.
-	EC2   func(account, region, roleARN string) EC2
-	API   API
-	Clock clock.WithTicker // the real one when nil
-	Log   *slog.Logger     // slog.Default() when nil
+	EC2 func(account, region, roleARN string) EC2
+	// Classic and TargetGroups are clients of Elastic Load Balancing of the same kind.
+	Classic      func(account, region, roleARN string) Classic
+	TargetGroups func(account, region, roleARN string) TargetGroups
+	API          API
+	Clock        clock.WithTicker // the real one when nil
+	Log          *slog.Logger     // slog.Default() when nil
 }
 
 // Controller reconciles Auto Scaling groups.
@@ -88,8 +95,12 @@ type Controller struct {
 	schedules  store.Table[record.AutoScalingSchedule]
 	ec2        store.Table[record.Instance]
 	machines   store.Table[record.Machine]
-	clock      clock.WithTicker
-	log        *slog.Logger
+	// targets, balancers and healths are the records of Elastic Load Balancing about traffic sources.
+	targets   store.Table[record.TargetGroup]
+	balancers store.Table[record.LoadBalancer]
+	healths   store.Table[record.TargetHealth]
+	clock     clock.WithTicker
+	log       *slog.Logger
 }
 
 // New returns the controller of all groups.
@@ -108,7 +119,8 @@ func New(o Options) *Controller {
 		activities: record.AutoScalingActivities(o.Store),
 		refreshes:  record.AutoScalingRefreshes(o.Store), progress: record.AutoScalingRefreshProgresses(o.Store),
 		policies: record.AutoScalingPolicies(o.Store), schedules: record.AutoScalingSchedules(o.Store),
-		ec2: record.Instances(o.Store), machines: record.Machines(o.Store),
+		ec2: record.Instances(o.Store), machines: record.Machines(o.Store), targets: record.TargetGroups(o.Store),
+		balancers: record.LoadBalancers(o.Store), healths: record.TargetHealths(o.Store),
 	}
 }
 
@@ -125,6 +137,9 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.machines, "", c.groupOfInstance),
 			reconcile.Mapped(c.refreshes, "", groupOfPart),
 			reconcile.Mapped(c.schedules, "", groupOfPart),
+			reconcile.Mapped(c.targets, "", c.groupsOfTarget),
+			reconcile.Mapped(c.balancers, "", c.groupsOfTarget),
+			reconcile.Mapped(c.healths, "", c.groupsOfTarget),
 		},
 		// A pass waits for others of its account whenever it asks EC2.
 		Workers: 8, AccountWorkers: 2, Timeout: 5 * time.Minute,
@@ -172,7 +187,10 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 		case v.group.Deleting && len(v.members) == 0 && len(v.launches) == 0:
 			return reconcile.Result{Gone: true}, c.deleteRecords(ctx, v)
 		case !v.again:
-			return reconcile.Result{After: v.requeueAfter(c.clock.Now())}, nil
+			// A time that has come during the pass is not waited for.
+			if after, ok := v.requeueAfter(c.clock.Now()); ok {
+				return reconcile.Result{After: after}, nil
+			}
 		}
 	}
 	return reconcile.Result{After: time.Millisecond}, nil
@@ -188,6 +206,7 @@ func (c *Controller) runSteps(ctx context.Context, v *view) error {
 		{"finish launches", c.finishLaunches},
 		{"attach instances", c.attachInstances},
 		{"move instances along", c.advance},
+		{"register instances with load balancers", c.reconcileTraffic},
 		{"check the health of instances", c.checkHealth},
 		{"refresh instances", c.refresh},
 		{"take instances from the warm pool", c.drawFromWarmPool},

@@ -14,6 +14,7 @@ const (
 	terminatedOrStopped = "an EC2 health check indicating it has been terminated or stopped"
 	statusChecks        = "an EC2 instance status checks failure"
 	userCheck           = "a user health-check"
+	balancerCheck       = "an ELB system health check failure"
 )
 
 // checkHealth finds instances that are ill, and has them replaced.
@@ -71,6 +72,13 @@ func (c *Controller) illness(v *view, m *member) string {
 			return ""
 		}
 		return statusChecks
+	}
+	if c.illBehind(v, m) {
+		if inGrace {
+			v.wakeAt(grace)
+			return ""
+		}
+		return balancerCheck
 	}
 	return ""
 }

@@ -91,6 +91,9 @@ func (c *Controller) launchMissing(ctx context.Context, v *view) error {
 // could be launched now.
 func (c *Controller) launchInstances(ctx context.Context, v *view, need int32, warm bool, cause func() string) (bool,
 	error) {
+	if err := v.checkTraffic(); err != nil {
+		return false, c.launchRefused(ctx, v, pool{}, cause(), err)
+	}
 	p, err := c.newPlan(ctx, v, warm)
 	if err != nil {
 		return false, c.launchRefused(ctx, v, pool{}, cause(), err)
@@ -198,7 +201,7 @@ func (v *view) request(p pool, token string, n int) ec2.RunInstancesInput {
 // runLaunch asks EC2 for the instances of a launch that is written down, and records what came of it.
 func (c *Controller) runLaunch(ctx context.Context, v *view, key string, l record.AutoScalingLaunch) error {
 	in := l.Input
-	out, err := v.client.RunInstances(ctx, &in)
+	out, err := v.client.RunInstances(store.Limited(ctx), &in) // its user chose how many there are
 	if err == nil && len(out.Instances) == 0 {
 		err = errors.New("EC2 launched nothing")
 	}
@@ -281,10 +284,14 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 	case "InsufficientInstanceCapacity", "UnauthorizedOperation":
 		what = errorCode(err) + " - " + what
 	}
-	activity := v.newActivity(c.now(), "", "", "Launching a new EC2 instance.  Status Reason: "+what+
-		"Launching EC2 instance failed.", cause, p.zone, p.subnet)
-	activity.StatusCode, activity.StatusMessage = types.ScalingActivityStatusCodeFailed, what+
-		"Launching EC2 instance failed."
+	if _, ok := errors.AsType[invalidTraffic](err); ok {
+		what += "Validating load balancer configuration failed."
+	} else {
+		what += "Launching EC2 instance failed."
+	}
+	activity := v.newActivity(c.now(), "", "", "Launching a new EC2 instance.  Status Reason: "+what, cause, p.zone,
+		p.subnet)
+	activity.StatusCode, activity.StatusMessage = types.ScalingActivityStatusCodeFailed, what
 	activity.EndTime, activity.Progress = c.now(), 100
 	switch errorCode(err) {
 	case "InsufficientFreeAddressesInSubnet", "InvalidSubnetID.NotFound", "InvalidSubnet":
@@ -295,8 +302,15 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 	default:
 		c.recordFailure(v, "")
 	}
-	return c.store.Txn(ctx, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity),
-		c.statuses.PutOp(v.key, v.status))...)
+	ops := append(slices.Clone(also), c.statuses.PutOp(v.key, v.status))
+	// Groups that fail for ever are as many as their account likes: what is told of it keeps the quota.
+	refused := c.store.Txn(store.Limited(ctx), append(slices.Clone(ops),
+		c.activities.PutOp(v.activityKey(activity.ID), activity))...)
+	var full *store.FullError
+	if errors.As(refused, &full) {
+		return c.store.Txn(ctx, ops...)
+	}
+	return refused
 }
 
 // maxFailedLocations is the maximum number of locations that are skipped after a failure. With more, the whole group

@@ -127,6 +127,12 @@ func (c *Controller) advanceInstance(ctx context.Context, v *view, m *member) er
 		case m.order.StandbyBy != nil && m.order.Standby != (m.row.State == types.LifecycleStateStandby):
 			return c.moveStandby(ctx, v, m)
 		}
+	case types.LifecycleStateEnteringStandby, types.LifecycleStateDetaching:
+		return c.drainConnections(ctx, v, m)
+	case types.LifecycleStateTerminating:
+		if m.row.Draining {
+			return c.drainConnections(ctx, v, m)
+		}
 	case types.LifecycleStateTerminatingWait:
 		return c.leaveWait(ctx, v, m)
 	}
@@ -162,7 +168,18 @@ func (c *Controller) enterService(ctx context.Context, v *view, m *member) error
 						"At %s instance %s was taken out of service in response to a lifecycle hook that was abandoned.", formatTime(c.now()), m.row.ID),
 				})
 		}
-		m.row.Actions = nil
+		m.row.State, m.row.Actions = types.LifecycleStatePendingProceed, nil
+	}
+	if err := c.registerMember(ctx, v, m); isRefusal(err) {
+		c.recordFailure(v, "")
+		if err := c.putStatus(ctx, v); err != nil {
+			return err
+		}
+		now := c.now()
+		return c.cancelLaunch(ctx, v, m, refusal(err), record.AutoScalingRequest{At: now,
+			Cause: unhealthy(now, "a load balancer configuration that could not be updated")})
+	} else if err != nil {
+		return err
 	}
 	m.row.State, m.row.InServiceAt, m.row.FromPool = types.LifecycleStateInService, c.now(), false
 	ops, err := c.endActivity(ctx, v, m, types.ScalingActivityStatusCodeSuccessful, "")
@@ -247,6 +264,7 @@ func (c *Controller) launchFailed(ctx context.Context, v *view, m *member) error
 		return err
 	}
 	m.row.ActivityID, m.row.Actions, m.row.Unhealthy = "", nil, true
+	m.row.Draining = len(m.row.Traffic) > 0
 	if m.row.Warm() {
 		m.row.State = types.LifecycleStateWarmedTerminating
 	} else {
@@ -274,7 +292,8 @@ func (c *Controller) cancelLaunch(ctx context.Context, v *view, m *member, messa
 	return c.beginTermination(ctx, v, m, why, ops...)
 }
 
-// beginTermination takes an instance out of service: it waits for its hooks, if it has any, and is terminated then.
+// beginTermination takes an instance out of service: its connections drain, it waits for its hooks, if it has any, and
+// is terminated then.
 func (c *Controller) beginTermination(ctx context.Context, v *view, m *member, why record.AutoScalingRequest,
 	also ...store.Op) error {
 	activity := v.newActivity(why.At, why.ActivityID, m.row.ID, "Terminating EC2 instance: "+m.row.ID, why.Cause,
@@ -285,17 +304,39 @@ func (c *Controller) beginTermination(ctx context.Context, v *view, m *member, w
 		m.row.State = types.LifecycleStateWarmedTerminating
 	}
 	m.row.Actions = nil
+	if len(m.row.Traffic) > 0 {
+		m.row.Draining, activity.StatusCode = true, types.ScalingActivityStatusCodeWaitingForELBConnectionDraining
+	} else {
+		activity.StatusCode = c.beginHooks(v, m)
+	}
+	return c.putInstance(ctx, m, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity))...)
+}
+
+// beginHooks has a member that is Terminating wait for its hooks, if it has any, and returns the status of the activity
+// then.
+func (c *Controller) beginHooks(v *view, m *member) types.ScalingActivityStatusCode {
+	warm := m.row.Warm()
 	if !v.group.Deleting && !(warm && v.group.WarmPool != nil && v.group.WarmPool.Force) {
 		m.row.Actions = c.actions(v, terminating)
 	}
-	if len(m.row.Actions) > 0 {
-		m.row.State, activity.StatusCode = types.LifecycleStateTerminatingWait,
-			types.ScalingActivityStatusCodeMidLifecycleAction
-		if warm {
-			m.row.State = types.LifecycleStateWarmedTerminatingWait
-		}
+	if len(m.row.Actions) == 0 {
+		return types.ScalingActivityStatusCodeInProgress
 	}
-	return c.putInstance(ctx, m, append(also, c.activities.PutOp(v.activityKey(activity.ID), activity))...)
+	if m.row.State = types.LifecycleStateTerminatingWait; warm {
+		m.row.State = types.LifecycleStateWarmedTerminatingWait
+	}
+	return types.ScalingActivityStatusCodeMidLifecycleAction
+}
+
+// waitForHooks has a member whose connections have drained wait for its hooks.
+func (c *Controller) waitForHooks(ctx context.Context, v *view, m *member) error {
+	m.row.Draining = false
+	code := c.beginHooks(v, m)
+	ops, err := c.changeActivity(ctx, v, m, func(a *record.AutoScalingActivity) { a.StatusCode = code })
+	if err != nil {
+		return err
+	}
+	return c.putInstance(ctx, m, ops...)
 }
 
 // leaveWait lets an instance be terminated once its hooks are done with it. Whatever they say, it goes.
@@ -327,6 +368,9 @@ func (c *Controller) takeDown(ctx context.Context, v *view) error {
 		case types.LifecycleStateTerminating, types.LifecycleStateTerminatingProceed,
 			types.LifecycleStateWarmedTerminating, types.LifecycleStateWarmedTerminatingProceed:
 		default:
+			continue
+		}
+		if m.row.Draining {
 			continue
 		}
 		if m.row.ToPool {
@@ -388,6 +432,10 @@ func (c *Controller) removeInstance(ctx context.Context, v *view, m *member, als
 
 // detachInstance lets an instance go on running without the group.
 func (c *Controller) detachInstance(ctx context.Context, v *view, m *member) error {
+	if len(m.row.Traffic) > 0 { // its connections drain first
+		m.row.State = types.LifecycleStateDetaching
+		return c.putInstance(ctx, m)
+	}
 	if m.isAlive() {
 		_, err := v.client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{m.row.ID},
 			Tags: []ec2types.Tag{{Key: aws.String(groupTag)}}})
@@ -404,6 +452,10 @@ func (c *Controller) detachInstance(ctx context.Context, v *view, m *member) err
 
 // moveStandby puts an instance into standby, or into service again.
 func (c *Controller) moveStandby(ctx context.Context, v *view, m *member) error {
+	if len(m.row.Traffic) > 0 { // its connections drain first
+		m.row.State = types.LifecycleStateEnteringStandby
+		return c.putInstance(ctx, m)
+	}
 	r := m.order.StandbyBy
 	description := "Moving EC2 instance out of Standby: "
 	m.row.State = types.LifecycleStateInService

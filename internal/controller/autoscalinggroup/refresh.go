@@ -191,7 +191,8 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 	for _, m := range v.members {
 		old := m.row.LaunchedAt.Before(since) && !(skip && current[m.template()] && kinds(m))
 		switch {
-		case m.terminating():
+		case m.terminating(), m.row.State == types.LifecycleStateDetaching,
+			m.row.State == types.LifecycleStateEnteringStandby:
 			continue
 		case m.row.Warm():
 			if old { // nobody is served by it: others take its place in the pool at once

@@ -217,7 +217,7 @@ func findSmallest(members []*member, of func(*member) int64) []*member {
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-benefits.html#AutoScalingBehavior.InstanceUsage
 func (c *Controller) rebalance(ctx context.Context, v *view) error {
 	if v.suspended("AZRebalance") || v.suspended("Launch") || v.suspended("Terminate") || v.group.Deleting ||
-		v.refresh != nil ||
+		v.refresh != nil || !v.hasTraffic() ||
 		v.capacity() != v.group.Desired || !v.isStable() || slices.ContainsFunc(v.members, (*member).terminating) ||
 		c.resting(v) {
 		return nil

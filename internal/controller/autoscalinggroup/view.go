@@ -23,9 +23,13 @@ type view struct {
 	members  []*member // by the time of their launch
 	launches []store.Row[record.AutoScalingLaunch]
 	attaches []attachment
+	traffic  []*source
 	client   EC2
-	next     time.Time // when to look again; zero: not before something changes
-	again    bool      // look again at once
+	// classic and targets are clients of Elastic Load Balancing, of a group that has traffic sources.
+	classic Classic
+	targets TargetGroups
+	next    time.Time // when to look again; zero: not before something changes
+	again   bool      // look again at once
 	// replacing counts the instances that were found ill in this reconciliation.
 	replacing int
 	// refresh is the instance refresh that is under way, if one is.
@@ -67,6 +71,10 @@ func (c *Controller) loadView(ctx context.Context, key string) (*view, error) {
 		}
 		if again.Revision == row.Revision {
 			v.client = c.o.EC2(v.group.Account, v.group.Region, v.group.ServiceLinkedRoleARN)
+			if len(v.traffic) > 0 {
+				v.classic = c.o.Classic(v.group.Account, v.group.Region, v.group.ServiceLinkedRoleARN)
+				v.targets = c.o.TargetGroups(v.group.Account, v.group.Region, v.group.ServiceLinkedRoleARN)
+			}
 			return v, nil
 		}
 	}
@@ -116,8 +124,10 @@ func (c *Controller) loadRecords(ctx context.Context, v *view) error {
 	}
 	slices.SortFunc(v.attaches, func(a, b attachment) int { return strings.Compare(a.key, b.key) })
 	slices.SortStableFunc(v.members, func(a, b *member) int { return a.row.LaunchedAt.Compare(b.row.LaunchedAt) })
-	v.launches, err = c.launches.List(ctx, store.Prefix(g.Account, g.Region, g.Name))
-	return err
+	if v.launches, err = c.launches.List(ctx, store.Prefix(g.Account, g.Region, g.Name)); err != nil {
+		return err
+	}
+	return c.loadTraffic(ctx, v)
 }
 
 // loadInstance loads the state of an instance from EC2.
@@ -146,12 +156,12 @@ func (v *view) wakeAt(at time.Time) {
 	}
 }
 
-// requeueAfter returns how long it is until then.
-func (v *view) requeueAfter(now time.Time) time.Duration {
+// requeueAfter returns how long it is until then, 0 if nothing is scheduled; false if it is time.
+func (v *view) requeueAfter(now time.Time) (time.Duration, bool) {
 	if v.next.IsZero() {
-		return 0
+		return 0, true
 	}
-	return max(v.next.Sub(now), time.Millisecond)
+	return v.next.Sub(now), v.next.After(now)
 }
 
 func (v *view) suspended(process string) bool {

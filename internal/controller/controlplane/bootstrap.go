@@ -73,7 +73,10 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 		return err
 	}
 	defer clients.Close()
-	group := recovery.Group(ctx).WithMaxGoroutines(16)
+	// A webhook of the cluster's users may refuse the objects for as long as they like.
+	within, cancel := context.WithTimeoutCause(ctx, c.o.StartTimeout, errTimeout)
+	defer cancel()
+	group := recovery.Group(within).WithMaxGoroutines(16)
 	for _, o := range objects {
 		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, o, true) })
 	}
@@ -176,7 +179,7 @@ func applyObject(ctx context.Context, objects dynamic.Interface, o *unstructured
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("create %s %s: %w: %w", o.GetKind(), o.GetName(), context.Cause(ctx), err)
 		}
 	}
 }

@@ -201,9 +201,9 @@ func (c *Controller) baseSpec(p plane, component string, args []string) process.
 			"HOME=" + c.clusterDir(p.cluster.ID),
 			"TZ=UTC", // in which EKS's components log
 			// Hardly collect garbage while the component starts, which takes a tenth of a second off
-			// the birth of a cluster; and after ten seconds (KUBE_GOGC is our bundles' own) at 25 % of
-			// what lives: most of an idle control plane's memory is garbage at Go's 100 %. A busy one
-			// goes back to that by itself.
+			// the birth of a cluster; and after ten seconds, later on a busy host, at 25 % of what lives
+			// (KUBE_GOGC is our bundles' own): most of an idle control plane's memory is garbage at Go's
+			// 100 %. A busy one goes back to that by itself.
 			"GOGC=400",
 			"KUBE_GOGC=25",
 			goMemoryLimit(memory),

@@ -35,7 +35,6 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/sourcegraph/conc"
-	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 
@@ -45,6 +44,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/turn"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
@@ -173,15 +173,16 @@ type Controller struct {
 	updates       store.Table[record.Update]
 	accessEntries store.Table[record.AccessEntry]
 
-	ports     sync.Mutex          // held while ports are chosen
-	starts    *semaphore.Weighted // of new clusters at once
-	handovers *semaphore.Weighted // of API servers at once: the keys of many clusters may be due together
-	polls     atomic.Int32        // how many wait by polling
+	ports     *turn.Places // one, to choose ports; no account has two clusters that wait for others
+	starts    *turn.Places // of new clusters at once; each account leaves one to others, as an API server may take long
+	handovers *turn.Places // of API servers at once: the keys of many clusters may be due together
+	polls     atomic.Int32 // how many wait by polling
 
 	standbyKey chan *rsa.PrivateKey // at most one
 
-	mu    sync.Mutex
-	keyOf map[string]string // cluster key by cluster ID, of the clusters seen so far
+	mu        sync.Mutex
+	keyOf     map[string]string // cluster key by cluster ID, of the clusters seen so far
+	encrypted map[string]string // by cluster ID, the last Secret that has been encrypted again, while some are left
 }
 
 // The instructions at which a test kills the daemon.
@@ -239,6 +240,7 @@ func New(o Options) *Controller {
 	if o.Workers == 0 {
 		o.Workers = 32
 	}
+	atOnce := int64(2 * runtime.NumCPU()) // a starting API server sleeps half the time
 	return &Controller{
 		o:             o,
 		log:           o.Log,
@@ -249,10 +251,12 @@ func New(o Options) *Controller {
 		issuers:       record.Issuers(o.Store),
 		updates:       record.Updates(o.Store),
 		accessEntries: record.AccessEntries(o.Store),
-		starts:        semaphore.NewWeighted(int64(2 * runtime.NumCPU())), // a starting API server sleeps half the time
-		handovers:     semaphore.NewWeighted(int64(2 * runtime.NumCPU())),
+		ports:         turn.Shared(1, 0),
+		starts:        turn.Shared(atOnce, 1),
+		handovers:     turn.Shared(atOnce, 1),
 		standbyKey:    make(chan *rsa.PrivateKey, 1),
 		keyOf:         map[string]string{},
+		encrypted:     map[string]string{},
 	}
 }
 
@@ -275,9 +279,13 @@ func (c *Controller) Controller() reconcile.Controller {
 		MaxBackoff: 15 * time.Second,
 		Clock:      c.o.Clock,
 
-		AccountWorkers: c.o.Workers,
+		AccountWorkers: c.o.Workers, Timeout: passTimeout,
 	}
 }
+
+// passTimeout ends a pass that takes longer: it may build the programs of a version. What waits for the API server of a
+// cluster ends long before that, after StartTimeout or UpgradeTimeout.
+const passTimeout = time.Hour
 
 // processes sends the keys of clusters when one of their processes has started or died.
 func (c *Controller) processes(ctx context.Context, changed func(string)) {

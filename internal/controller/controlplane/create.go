@@ -12,10 +12,11 @@ func (c *Controller) startComponents(
 	ctx context.Context, p plane, specs components,
 ) (apiServer process.Spec, err error) {
 	// Many at once would only slow each other down.
-	if err := c.starts.Acquire(ctx, 1); err != nil {
+	ctx, release, err := c.starts.Acquire(ctx, p.cluster.Account)
+	if err != nil {
 		return apiServer, err
 	}
-	defer c.starts.Release(1)
+	defer release()
 	group := recovery.Group(ctx)
 	group.Go(func(ctx context.Context) (err error) {
 		if apiServer, err = c.runAPIServer(ctx, p, specs, c.o.StartTimeout); err != nil {

@@ -61,6 +61,7 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 	crashDeleted.Here()
 	c.mu.Lock()
 	delete(c.keyOf, cluster.ID)
+	delete(c.encrypted, cluster.ID)
 	c.mu.Unlock()
 	c.log.Info("cluster is gone", "cluster", cluster.Name)
 	return nil

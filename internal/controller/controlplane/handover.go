@@ -7,6 +7,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 // An API server is replaced without an outage. The new one listens on the standby port, and as long as both run they
@@ -28,11 +29,13 @@ func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components
 	if handover {
 		spec, port = specs.successor, p.standby
 	}
-	if handover { // many at once would only slow each other down
-		if err := c.handovers.Acquire(ctx, 1); err != nil {
+	if handover && !turn.IsHeld(ctx) { // many at once would only slow each other down; a start has a place already
+		held, release, err := c.handovers.Acquire(ctx, p.cluster.Account)
+		if err != nil {
 			return spec, err
 		}
-		defer c.handovers.Release(1)
+		defer release()
+		ctx = held
 	}
 	was, err := c.o.Host.Ensure(ctx, spec)
 	if err != nil {

@@ -17,8 +17,11 @@ import (
 // choosePorts chooses the ports and the public address of a cluster, records them, and has the first port forwarded to
 // the API server. They stay the same, unless another program took a port while the component was down.
 func (c *Controller) choosePorts(ctx context.Context, p *plane) error {
-	c.ports.Lock()
-	defer c.ports.Unlock()
+	ctx, release, err := c.ports.Acquire(ctx, p.cluster.Account)
+	if err != nil {
+		return err
+	}
+	defer release()
 	own, others, err := c.recordedAddresses(ctx, p.cluster)
 	if err != nil {
 		return err

@@ -33,7 +33,8 @@ func (c *Controller) ensureSecretsPlugin(cluster record.Cluster) (string, error)
 }
 
 // encryptSecretsAgain encrypts the Secrets that a cluster had before its encryption config, if one of the open updates
-// has given it one: a write of a Secret, even one that changes nothing, encrypts it with the provider of now.
+// has given it one: a write of a Secret, even one that changes nothing, encrypts it with the provider of now. What
+// takes longer than an upgrade may goes on in another pass, after the last Secret of this one.
 func (c *Controller) encryptSecretsAgain(ctx context.Context, p plane, open []store.Row[record.Update]) error {
 	if !slices.ContainsFunc(open, func(r store.Row[record.Update]) bool {
 		return r.Value.Type == ekstypes.UpdateTypeAssociateEncryptionConfig
@@ -50,26 +51,52 @@ func (c *Controller) encryptSecretsAgain(ctx context.Context, p plane, open []st
 		return err
 	}
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	var all []types.NamespacedName
+	ctx, cancel := context.WithTimeoutCause(ctx, c.o.UpgradeTimeout, errTimeout)
+	defer cancel()
+	last := c.lastEncrypted(p.cluster.ID)
+	var all []string
 	_, err = client.EachPage(ctx, metav1.ListOptions{}, names.Resource(secrets).List,
 		func(page *metav1.PartialObjectMetadataList) {
 			for _, o := range page.Items {
-				all = append(all, types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
+				if name := o.Namespace + "/" + o.Name; name > last {
+					all = append(all, name)
+				}
 			}
 		})
 	if err != nil {
 		return fmt.Errorf("list the Secrets of cluster %s: %w", p.cluster.Name, err)
 	}
-	for _, name := range all {
-		_, err := clients.Core.Secrets(name.Namespace).Patch(ctx, name.Name, types.MergePatchType, []byte("{}"),
+	slices.Sort(all)
+	for i, of := range all {
+		namespace, name, _ := strings.Cut(of, "/")
+		_, err := clients.Core.Secrets(namespace).Patch(ctx, name, types.MergePatchType, []byte("{}"),
 			metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("encrypt Secret %s of cluster %s again: %w", name, p.cluster.Name, err)
+			return fmt.Errorf("encrypt Secret %s of cluster %s again, with %d left: %w", of, p.cluster.Name, len(all)-i,
+				err)
 		}
+		c.setLastEncrypted(p.cluster.ID, of)
 	}
+	c.setLastEncrypted(p.cluster.ID, "")
 	c.log.Info("Secrets are encrypted with the KMS key", "cluster", p.cluster.Name, "secrets", len(all), "key",
 		p.cluster.EncryptionKeyARN)
 	return nil
+}
+
+// lastEncrypted returns the last Secret of a cluster that was encrypted again while others are to be; empty before the
+// first.
+func (c *Controller) lastEncrypted(clusterID string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.encrypted[clusterID]
+}
+
+func (c *Controller) setLastEncrypted(clusterID, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.encrypted[clusterID] = name; name == "" {
+		delete(c.encrypted, clusterID)
+	}
 }
 
 // errSecretsKey is wrapped by errors that have their cause in the KMS key of a cluster.

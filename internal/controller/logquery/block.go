@@ -70,13 +70,11 @@ func (s *scan) scanBlock(ctx context.Context, number int, src *source, b *events
 		return nil
 	}
 	s.number, s.source, s.block, s.rows = number, src, b, nil
-	for i := range s.columns {
-		s.columns[i].loaded, s.columns[i].stored = false, nil
-	}
+	s.forgetColumns()
 	defer s.event.releaseBlock()
 	p := &s.e.progress
 	if s.where != nil {
-		none, err := s.isExcluded(s.where)
+		none, err := s.isExcluded(ctx, s.where)
 		if err != nil {
 			return err
 		}
@@ -93,19 +91,36 @@ func (s *scan) scanBlock(ctx context.Context, number int, src *source, b *events
 	defer s.release(selected)
 	s.selectRows(selected)
 	if s.where != nil {
-		if err := s.narrowSelection(s.where, selected); err != nil {
+		if err := s.narrowSelection(ctx, s.where, selected); err != nil {
 			return err
 		}
 		if s.canNarrowByWords(s.where) && selected.hasAnyBit() {
 			if err := s.event.openMessages(); err != nil {
 				return err
 			}
-			if err := s.narrowSelection(s.where, selected); err != nil {
+			if err := s.narrowSelection(ctx, s.where, selected); err != nil {
 				return err
 			}
 		}
 	}
 	return s.pushRows(ctx, selected)
+}
+
+// keptValues is for how many values of columns the memory is used again for the next block: each may have others.
+const keptValues = 16 << 10
+
+// forgetColumns forgets the columns of the block before, with all texts of theirs.
+func (s *scan) forgetColumns() {
+	kept := 0
+	for i := range s.columns {
+		c := &s.columns[i]
+		c.loaded, c.stored = false, nil
+		if kept += cap(c.values); kept > keptValues {
+			kept -= cap(c.values)
+			c.values, c.known = nil, nil
+		}
+		clear(c.values[:cap(c.values)])
+	}
 }
 
 // pushRows gives the selected rows to the worker.
@@ -189,19 +204,19 @@ func (s *scan) inWindow(t int64) bool {
 }
 
 // isExcluded reports whether certainly no row of the block satisfies c. It does not read rows: it uses the words of the
-// block and the distinct values of its columns.
-func (s *scan) isExcluded(c *insights.Condition) (bool, error) {
+// block and the distinct values of its columns, of which each may take as long as an event.
+func (s *scan) isExcluded(ctx context.Context, c *insights.Condition) (bool, error) {
 	switch {
 	case c.All != nil:
 		for _, each := range c.All {
-			if out, err := s.isExcluded(each); out || err != nil {
+			if out, err := s.isExcluded(ctx, each); out || err != nil {
 				return out, err
 			}
 		}
 		return false, nil
 	case c.Any != nil:
 		for _, each := range c.Any {
-			if out, err := s.isExcluded(each); !out || err != nil {
+			if out, err := s.isExcluded(ctx, each); !out || err != nil {
 				return out, err
 			}
 		}
@@ -220,8 +235,8 @@ func (s *scan) isExcluded(c *insights.Condition) (bool, error) {
 		return false, err
 	}
 	for code := range col.stored.Values {
-		if c.Test(col.decodeValue(uint16(code))) {
-			return false, nil
+		if passes := c.Test(col.decodeValue(uint16(code))); passes || ctx.Err() != nil {
+			return false, ctx.Err()
 		}
 	}
 	// A row may lack the field.
@@ -230,11 +245,11 @@ func (s *scan) isExcluded(c *insights.Condition) (bool, error) {
 
 // narrowSelection removes from selected the rows that certainly do not satisfy c. Conditions on messages count only
 // once the messages are open.
-func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
+func (s *scan) narrowSelection(ctx context.Context, c *insights.Condition, selected bitmap) error {
 	switch {
 	case c.All != nil:
 		for _, each := range c.All {
-			if err := s.narrowSelection(each, selected); err != nil {
+			if err := s.narrowSelection(ctx, each, selected); err != nil {
 				return err
 			}
 		}
@@ -244,7 +259,7 @@ func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 		defer s.release(either, one)
 		for _, each := range c.Any {
 			copy(one, selected)
-			if err := s.narrowSelection(each, one); err != nil {
+			if err := s.narrowSelection(ctx, each, one); err != nil {
 				return err
 			}
 			either.unionWith(one)
@@ -261,6 +276,9 @@ func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 			if st := s.rows.Stream[i]; st != last || !any {
 				var known bool
 				if pass, known = passes[st]; !known {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
 					pass = c.Test(value.String(s.source.streams[st]))
 					passes[st] = pass
 				}
@@ -287,6 +305,9 @@ func (s *scan) narrowSelection(c *insights.Condition, selected bitmap) error {
 		}
 		passes := make([]bool, len(col.stored.Values))
 		for code := range passes {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			passes[code] = c.Test(col.decodeValue(uint16(code)))
 		}
 		absent := c.Test(value.Value{})

@@ -184,16 +184,31 @@ func (e *execution) openSnapshot(ctx context.Context, plan *insights.Plan, name 
 		return nil, nil, fmt.Errorf("read log group %s: %w", name, err)
 	}
 	// The streams are read after the snapshot: an event in it belongs to a known stream or to a deleted one.
-	streams, err := e.r.streams.List(ctx, record.LogStreamKey(id, ""))
-	if err != nil {
+	if err := e.readStreams(ctx, id, src.streams); err != nil {
 		view.Close() //nolint:errcheck // it was only read
 		return nil, nil, err
 	}
-	for _, s := range streams {
-		src.streams[events.StreamID(s.Value.ID)] = s.Value.Name
-	}
 	src.blocks = view.Blocks()
 	return view, src, nil
+}
+
+// streamsAtOnce is the number of log streams that are read together: a group may have several hundred thousand.
+const streamsAtOnce = 1000
+
+// readStreams reads the names of the streams of a group.
+func (e *execution) readStreams(ctx context.Context, group uint64, into map[events.StreamID]string) error {
+	for after := ""; ; {
+		rows, next, err := e.r.streams.Page(ctx, record.LogStreamKey(group, ""), after, streamsAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, s := range rows {
+			into[events.StreamID(s.Value.ID)] = s.Value.Name
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
 }
 
 // partialRows returns the first rows so far. It computes them anew only when that takes no more than a tenth of the

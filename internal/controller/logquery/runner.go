@@ -16,7 +16,6 @@ import (
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/sourcegraph/conc"
 	"github.com/sourcegraph/conc/panics"
-	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
 	"github.com/coracle-eks/coracle/internal/crash"
@@ -25,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 // Options configures a Runner. Store, Events and Dir are required.
@@ -73,11 +73,10 @@ type Runner struct {
 	runs    store.Table[record.LogQueryRun]
 	groups  store.Table[record.LogGroup]
 	streams store.Table[record.LogStream]
-	turn    *semaphore.Weighted // of all accounts; who waits for it has a turn of the account
+	turns   *turn.Places // of queries; each account leaves one to others
 
 	mu     sync.Mutex
-	turns  map[string]*semaphore.Weighted // by account; few, for only this host's administrator adds accounts
-	active map[string]*execution          // by the key of the query; those that run
+	active map[string]*execution // by the key of the query; those that run
 }
 
 // New makes a Runner. Its Controller must run for queries to be run.
@@ -106,8 +105,7 @@ func New(o Options) *Runner {
 		runs:    record.LogQueryRuns(o.Store),
 		groups:  record.LogGroups(o.Store),
 		streams: record.LogStreams(o.Store),
-		turn:    semaphore.NewWeighted(o.Concurrent),
-		turns:   map[string]*semaphore.Weighted{},
+		turns:   turn.Shared(o.Concurrent, 1),
 		active:  map[string]*execution{},
 	}
 }
@@ -224,13 +222,13 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 	})
 
 	e := newExecution(r, query.Value)
-	release, err := r.acquireTurn(running, query.Value.Account)
+	inTurn, release, err := r.turns.Acquire(running, query.Value.Account)
 	if err == nil {
 		r.mu.Lock()
 		r.active[query.Key] = e
 		r.mu.Unlock()
 		if err = r.markStarted(query.Value.ID); err == nil {
-			err = r.execute(running, end, e)
+			err = r.execute(inTurn, end, e)
 		}
 		release()
 		defer func() {
@@ -282,26 +280,6 @@ func (r *Runner) unmarkStarted(id string) {
 	if err := os.Remove(r.startedPath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.o.Log.Error("could not remove the mark of a query that ended", "query", id, "error", err)
 	}
-}
-
-// acquireTurn waits for the turn of a query. An account waits for turns of its own first, of which there is one fewer:
-// however many queries one account has, those of another run.
-func (r *Runner) acquireTurn(ctx context.Context, account string) (release func(), err error) {
-	r.mu.Lock()
-	own := r.turns[account]
-	if own == nil {
-		own = semaphore.NewWeighted(max(1, r.o.Concurrent-1))
-		r.turns[account] = own
-	}
-	r.mu.Unlock()
-	if err := own.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	if err := r.turn.Acquire(ctx, 1); err != nil {
-		own.Release(1)
-		return nil, err
-	}
-	return func() { r.turn.Release(1); own.Release(1) }, nil
 }
 
 // execute computes the results of a query that has its turn, and writes them.

@@ -125,8 +125,14 @@ func (c *Controller) cleanGroups(ctx context.Context) error {
 	// What is held is listed before the rows: whatever is written under a row that comes in between is not in the first
 	// list.
 	held := c.events.Groups()
-	streams, err := c.streams.List(ctx, "")
-	if err != nil {
+	owners := map[uint64]bool{} // groups that have streams
+	var uncharged []store.Row[record.LogStream]
+	if err := c.eachStream(ctx, "", func(row store.Row[record.LogStream]) {
+		owners[row.Value.GroupID] = true
+		if row.Value.Account == "" { // of an earlier version
+			uncharged = append(uncharged, row)
+		}
+	}); err != nil {
 		return err
 	}
 	rows, err := c.groups.List(ctx, "")
@@ -148,33 +154,71 @@ func (c *Controller) cleanGroups(ctx context.Context) error {
 			failed = append(failed, fmt.Errorf("delete the events of log group %d: %w", id, err))
 		}
 	}
+	for id := range owners {
+		if _, live := accounts[id]; !live {
+			failed = append(failed, c.removeStreams(ctx, id))
+		}
+	}
 	var changes []store.Op
-	for _, row := range streams {
-		account, live := accounts[row.Value.GroupID]
-		switch {
-		case !live:
-			changes = append(changes, c.streams.RemoveOp(row.Key))
-		case row.Value.Account == "":
+	for _, row := range uncharged {
+		if account, live := accounts[row.Value.GroupID]; live {
 			row.Value.Account = account
 			changes = append(changes, c.streams.UpdateOp(row))
 		}
 	}
-	for ops := range slices.Chunk(changes, 100) { // etcd takes 128 in a transaction
+	for ops := range slices.Chunk(changes, opsAtOnce) {
 		failed = append(failed, c.store.Txn(ctx, ops...))
 	}
 	return errors.Join(failed...)
 }
 
+const (
+	opsAtOnce = 100 // etcd takes 128 in a transaction
+	// streamsAtOnce is the number of streams that are read together: an account may have several hundred thousand.
+	streamsAtOnce = 1000
+)
+
+// eachStream calls f for the streams whose keys have a prefix.
+func (c *Controller) eachStream(ctx context.Context, prefix string, f func(store.Row[record.LogStream])) error {
+	for after := ""; ; {
+		rows, next, err := c.streams.Page(ctx, prefix, after, streamsAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			f(row)
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// removeStreams removes the streams of a group that is gone. No other group gets its ID.
+func (c *Controller) removeStreams(ctx context.Context, group uint64) error {
+	for {
+		rows, _, err := c.streams.Page(ctx, record.LogStreamKey(group, ""), "", opsAtOnce)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		var ops []store.Op
+		for _, row := range rows {
+			ops = append(ops, c.streams.RemoveOp(row.Key))
+		}
+		if err := c.store.Txn(ctx, ops...); err != nil {
+			return err
+		}
+	}
+}
+
 // cleanStreams deletes the events of a group's streams that are gone.
 func (c *Controller) cleanStreams(ctx context.Context, group events.GroupID) error {
 	held := c.events.Streams(group) // before the rows, as above
-	rows, err := c.streams.List(ctx, record.LogStreamKey(uint64(group), ""))
-	if err != nil {
-		return err
-	}
 	live := map[events.StreamID]bool{}
-	for _, row := range rows {
+	if err := c.eachStream(ctx, record.LogStreamKey(uint64(group), ""), func(row store.Row[record.LogStream]) {
 		live[events.StreamID(row.Value.ID)] = true
+	}); err != nil {
+		return err
 	}
 	var failed []error
 	for _, id := range held {

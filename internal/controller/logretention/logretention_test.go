@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -211,5 +212,59 @@ func TestRetention(t *testing.T) {
 	eventually.True(t, "the disk space returns", func() bool { return w.events.DiskBytes()-empty < (full-empty)/8 })
 	if w.count(2) != 10 {
 		t.Errorf("a group without retention has %d events", w.count(2))
+	}
+}
+
+// A pass over what groups have left reads a few streams at a time, of which an account may have several hundred
+// thousand, and removes those of a group that is gone.
+func TestStreamsAreReadAFewAtATime(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	w := &fixture{t: t, store: s, groups: record.LogGroups(s), streams: record.LogStreams(s)}
+	var err error
+	if w.events, err = events.Open(t.TempDir(), events.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.events.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	w.group(1, "kept", nil)
+	w.put(1, 7, today, 1)
+	w.put(1, 9999, today, 1) // a stream that is gone
+	const kept, gone = 3001, 250
+	for first := 0; first < kept+gone; first += 100 {
+		var ops []store.Op
+		for i := first; i < min(first+100, kept+gone); i++ {
+			stream := record.LogStream{Account: "111122223333", GroupID: 1, Name: fmt.Sprint("s-", i), ID: uint64(i + 1)}
+			if i >= kept {
+				stream.GroupID = 2
+			}
+			ops = append(ops, w.streams.CreateOp(record.LogStreamKey(stream.GroupID, stream.Name), stream))
+		}
+		if err := s.Txn(t.Context(), ops...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := logretention.New(logretention.Options{Store: s, Events: w.events}).Controllers()[1]
+	var largest, all int64
+	if _, err := c.Reconcile(store.Metered(t.Context(), func(bytes int64) error {
+		largest, all = max(largest, bytes), all+bytes
+		return nil
+	}), "*"); err != nil {
+		t.Fatal(err)
+	}
+	// It reads those of the group that is kept twice.
+	if largest > all/5 {
+		t.Errorf("%d bytes of %d are read at once", largest, all)
+	}
+	for group, want := range map[uint64]int{1: kept, 2: 0} {
+		if n := w.streams.Count(record.LogStreamKey(group, "")); n != want {
+			t.Errorf("group %d has %d streams, want %d", group, n, want)
+		}
+	}
+	if n := w.count(1); n != 1 {
+		t.Errorf("%d events are left", n)
 	}
 }

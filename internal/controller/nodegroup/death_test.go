@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -47,7 +48,8 @@ func TestMortalGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := aws.Config{Region: region, BaseEndpoint: &url,
+	// The SDK's own, as in the daemon: it has timeouts, and requests are retried.
+	config := aws.Config{Region: region, BaseEndpoint: &url, HTTPClient: awshttp.NewBuildableClient(),
 		Credentials: credentials.NewStaticCredentialsProvider("ASIAEKS", "secret", "")}
 	drain, err := time.ParseDuration(os.Getenv("MORTAL_DRAIN"))
 	if err != nil {

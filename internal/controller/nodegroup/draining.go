@@ -64,7 +64,7 @@ func (g *group) drainingOf(m member) (record.NodegroupDraining, bool) {
 
 // drainProgress is the progress of a drain.
 type drainProgress struct {
-	done  bool          // nothing is left, and the node's traffic has forgotten it
+	done  bool          // nothing is left, and neither endpoints nor load balancers lead to it
 	late  bool          // it took the drain timeout
 	left  []drain.Pod   // what is still there
 	to    []string      // EndpointSlices that still send traffic to it
@@ -112,6 +112,13 @@ func (g *group) continueDrain(ctx context.Context, m member, force bool) (drainP
 			l.Drained = g.c.now()
 		}
 		rest = l.Drained.Add(trafficDrainTime).Sub(g.c.now())
+		if e.done {
+			known, err := g.balancerKnows(ctx, m)
+			if err != nil {
+				return e, err
+			}
+			e.done, e.again = known == 0, earlierWait(known, e.again)
+		}
 		e.done = e.done || rest <= 0
 		e.again = earlierWait(rest, e.again)
 	} else {

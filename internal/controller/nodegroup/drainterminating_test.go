@@ -70,6 +70,21 @@ func (w *fixture) pooled(name string) {
 	})
 }
 
+// register makes instances the healthy targets of a target group behind a load balancer, and no others.
+func (w *fixture) register(name string, ids ...string) {
+	w.t.Helper()
+	g := record.TargetGroup{Account: account, Region: region, Name: name, ID: "0123456789abcdef", TargetType: "instance",
+		Port: 80, LoadBalancer: name, Attributes: map[string]string{"deregistration_delay.timeout_seconds": "1"}}
+	health := record.TargetHealth{Owner: g.ID, Targets: map[string]record.TargetState{}}
+	now := time.Now().UTC()
+	for _, id := range ids {
+		g.Targets = append(g.Targets, record.Target{ID: id, Port: 80, RegisteredAt: now})
+		health.Targets[id+":80"] = record.TargetState{RegisteredAt: now, State: record.TargetHealthy}
+	}
+	must(record.TargetHealths(w.store).Put(w.t.Context(), g.TargetHealthKey(), health))(w.t)
+	must(record.TargetGroups(w.store).Put(w.t.Context(), g.Key(), g))(w.t)
+}
+
 func TestDepartures(t *testing.T) {
 	t.Parallel()
 	shared := newFixture(t, nodegroup.Options{DrainTimeout: 10 * time.Second, JoinTimeout: 15 * time.Second})
@@ -108,6 +123,34 @@ func TestDepartures(t *testing.T) {
 			})
 			w.waitForNodes("held", 3, map[string]int{"1.35": 1})
 			w.available("held", 2)
+		},
+		"a node stays until load balancers have forgotten it": func(w *fixture) {
+			w.create("balanced", 2)
+			w.register("balanced", w.members("balanced")...)
+			w.desire("balanced", 1)
+			gone := ""
+			w.until("a node is drained", func() error {
+				for id, l := range w.state("balanced").Draining {
+					if !l.Drained.IsZero() {
+						gone = id
+						return nil
+					}
+				}
+				return errors.New("none is")
+			})
+			if !slices.Contains(w.members("balanced"), gone) {
+				w.t.Error("the node has gone while it is a target")
+			}
+			must(record.TargetGroups(w.store).Modify(w.t.Context(), record.TargetGroupKey(account, region, "balanced"),
+				func(g *record.TargetGroup) error {
+					for i := range g.Targets {
+						if g.Targets[i].ID == gone {
+							g.Targets[i].DeregisteredAt = time.Now()
+						}
+					}
+					return nil
+				}))(w.t)
+			w.waitForNodes("balanced", 3, map[string]int{"1.35": 1})
 		},
 		"an instance that a user terminates is replaced": func(w *fixture) {
 			w.create("killed", 2)

@@ -59,15 +59,6 @@ func (g *group) findImage(want record.NodegroupTemplate) (ami.Image, error) {
 	}}
 }
 
-// rootDevice returns the device whose size the node group's disk size is: Bottlerocket keeps its data on a second
-// volume.
-func rootDevice(i ami.Image) string {
-	if i.DataVolumeGiB > 0 {
-		return "/dev/xvdb"
-	}
-	return i.RootDeviceName
-}
-
 // isCustomAMI reports whether the nodes' image is the user's own.
 func (g *group) isCustomAMI() bool { return g.row.AMIType == ekstypes.AMITypesCustom }
 

@@ -9,8 +9,8 @@
 //     scaling.go),
 //   - waits for its nodes to become Ready (join.go), and reconciles the labels and taints of live nodes (labels.go),
 //   - runs version updates in four phases (update.go, setup.go, scaleup.go, upgrade.go, scaledown.go),
-//   - drains nodes that are terminated for another reason (drainterminating.go), and repairs unhealthy nodes
-//     (repair.go),
+//   - drains nodes that are terminated for another reason (drainterminating.go), waits until load balancers have
+//     forgotten them (loadbalancer.go), and repairs unhealthy nodes (repair.go),
 //   - reports health issues (health.go), and deletes all that it created with the group (delete.go).
 //
 // It records its observations and its progress in [record.NodegroupState], of which it is the only writer; it also ends
@@ -189,7 +189,11 @@ type Controller struct {
 	activities store.Table[record.AutoScalingActivity]
 	instances  store.Table[record.Instance]
 	machines   store.Table[record.Machine]
-	servers    *apiserver.Connections[*server]
+	// targets, balancers and healths tell which load balancers know a node.
+	targets   store.Table[record.TargetGroup]
+	balancers store.Table[record.LoadBalancer]
+	healths   store.Table[record.TargetHealth]
+	servers   *apiserver.Connections[*server]
 	// ofCluster gives the keys of the groups of a cluster, from its key or from the key of what belongs to it.
 	ofCluster func(key string) []string
 
@@ -218,6 +222,8 @@ func New(o Options) *Controller {
 		scaling: record.AutoScalingGroups(o.Store), members: record.AutoScalingInstances(o.Store),
 		activities: record.AutoScalingActivities(o.Store), instances: record.Instances(o.Store),
 		machines: record.Machines(o.Store),
+		targets:  record.TargetGroups(o.Store), balancers: record.LoadBalancers(o.Store),
+		healths: record.TargetHealths(o.Store),
 	}
 	c.ofCluster = reconcile.Below(c.groups, record.ClusterKeyParts)
 	c.servers = apiserver.New[*server](apiserver.Options{

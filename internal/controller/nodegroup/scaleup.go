@@ -18,7 +18,7 @@ var (
 )
 
 // scaleUp runs the second phase: the Auto Scaling group grows, until a new node is Ready in every zone in which there
-// is an old one, and no new one is not. The old ones are cordoned then.
+// is an old one, and no new one is not, and load balancers know them. The old ones are cordoned then.
 func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 	r := g.state.RollingUpdate
 	largest, desired := *r.Before.MaxSize+r.Added, *r.Before.DesiredSize+r.Added
@@ -51,6 +51,9 @@ func (g *group) scaleUp(ctx context.Context) (time.Duration, error) {
 			return rest, nil
 		}
 		return 0, g.failJoin(ctx)
+	}
+	if again, err := g.awaitBalanced(ctx); err != nil || again > 0 {
+		return again, err
 	}
 	if err := g.cordonOld(ctx); err != nil {
 		return 0, err

@@ -283,7 +283,7 @@ func (g *group) usersTemplateGone(spec ekstypes.LaunchTemplateSpecification) err
 // setDefaults sets what EKS chooses when the user has no launch template.
 func (g *group) setDefaults(data *ec2types.RequestLaunchTemplateData, image ami.Image) {
 	data.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
-		DeviceName: ptr(rootDevice(image)),
+		DeviceName: ptr(image.FilesDevice()),
 		Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: &g.row.DiskSize,
 			VolumeType: ec2types.VolumeTypeGp3, DeleteOnTermination: ptr(true)},
 	}}

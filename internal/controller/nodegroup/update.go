@@ -194,13 +194,13 @@ func (g *group) setSizes(ctx context.Context, largest, desired int32) error {
 // zone returns the availability zone of a member.
 func (m member) zone() string { return aws.ToString(m.Instance.AvailabilityZone) }
 
-// balancing is the process of an Auto Scaling group that evens out its zones: it would take nodes away whose turn has
+// azRebalance is the process of an Auto Scaling group that evens out its zones: it would take nodes away whose turn has
 // not come.
-const balancing = "AZRebalance"
+const azRebalance = "AZRebalance"
 
 func (g *group) balances() bool {
 	return !slices.ContainsFunc(g.asg.SuspendedProcesses,
-		func(p astypes.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == balancing })
+		func(p astypes.SuspendedProcess) bool { return aws.ToString(p.ProcessName) == azRebalance })
 }
 
 // suspendBalancing lets nobody but the update take nodes away to even out zones, until it ends.
@@ -217,9 +217,9 @@ func (g *group) suspendBalancing(ctx context.Context) error {
 	}
 	_, err := g.scaling.SuspendProcesses(ctx,
 		&autoscaling.SuspendProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName,
-			ScalingProcesses: []string{balancing}})
+			ScalingProcesses: []string{azRebalance}})
 	if err != nil {
-		return fmt.Errorf("suspend %s of Auto Scaling group %s: %w", balancing,
+		return fmt.Errorf("suspend %s of Auto Scaling group %s: %w", azRebalance,
 			aws.ToString(g.asg.AutoScalingGroupName), err)
 	}
 	return nil
@@ -232,10 +232,10 @@ func (g *group) resumeBalancing(ctx context.Context) error {
 	}
 	_, err := g.scaling.ResumeProcesses(ctx,
 		&autoscaling.ResumeProcessesInput{AutoScalingGroupName: g.asg.AutoScalingGroupName,
-			ScalingProcesses: []string{balancing}})
+			ScalingProcesses: []string{azRebalance}})
 	if err != nil {
-		return fmt.Errorf("resume %s of Auto Scaling group %s: %w", balancing, aws.ToString(g.asg.AutoScalingGroupName),
-			err)
+		return fmt.Errorf("resume %s of Auto Scaling group %s: %w", azRebalance,
+			aws.ToString(g.asg.AutoScalingGroupName), err)
 	}
 	return nil
 }

@@ -91,6 +91,32 @@ func TestUpdates(t *testing.T) {
 				w.t.Errorf("%d nodes were drained at once, %d desired", drained, desired)
 			}
 		},
+		"old nodes stay behind load balancers until new ones are healthy there": func(w *fixture) {
+			w.create("behind", 2)
+			old := w.members("behind")
+			w.register("behind", old...)
+			id := w.update("behind", "1.36", false)
+			w.until("the update waits for load balancers", func() error {
+				if r := w.state("behind").RollingUpdate; r == nil || r.Balancing.IsZero() {
+					return fmt.Errorf("its progress is %+v", r)
+				}
+				return nil
+			})
+			if _, cordoned := w.nodes("behind"); len(cordoned) > 0 {
+				w.t.Errorf("%v are cordoned, and no new node is healthy behind the load balancer", cordoned)
+			}
+			fresh := slices.DeleteFunc(w.members("behind"), func(id string) bool { return slices.Contains(old, id) })
+			w.register("behind", append(fresh, old...)...)
+			w.until("the old ones are cordoned", func() error {
+				if r := w.state("behind").RollingUpdate; r == nil || r.Phase != record.NodegroupUpgrade {
+					return fmt.Errorf("its progress is %+v", r)
+				}
+				return nil
+			})
+			w.register("behind") // or surplus nodes would have to be forgotten
+			w.succeeded(w.ended(id))
+			w.waitForNodes("behind", 3, map[string]int{"1.36": 2})
+		},
 		"as many at once as may be unavailable": func(w *fixture) {
 			w.create("half", 4, func(n *record.Nodegroup) {
 				n.UpdateConfig = ekstypes.NodegroupUpdateConfig{MaxUnavailablePercentage: aws.Int32(50)}

@@ -134,7 +134,11 @@ func TestTheControllerMayDieAnywhere(t *testing.T) {
 				visited[point] = true
 				w.runMortal("")
 			}
-			s := w.describe(id)
+			var s types.Stack
+			eventually.True(t, "this process knows what the other has written", func() bool {
+				s = w.describe(id)
+				return !strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS")
+			})
 			if got := w.counts(); s.StackStatus != step.want || got != step.left {
 				t.Errorf("%s, killed at %s: the stack is %s (%s) with %q, want %s with %q\n%s", step.name, point,
 					s.StackStatus, aws.ToString(s.StackStatusReason), got, step.want, step.left,

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
@@ -18,6 +19,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
+
+// driftFor bounds how long the resources of a stack are read for one detection, which holds a worker that others need.
+const driftFor = 10 * time.Minute
 
 // detectDrift reads the resources of a stack and records how they differ from what the stack made of them.
 func (c *Controller) detectDrift(ctx context.Context, key string) (reconcile.Result, error) {
@@ -53,12 +57,21 @@ func (c *Controller) detectDrift(ctx context.Context, key string) (reconcile.Res
 	}
 	d.Status, d.StackStatus = types.StackDriftDetectionStatusDetectionComplete, types.StackDriftStatusInSync
 	var faults []string
+	reading, cancel := context.WithTimeout(ctx, driftFor)
+	defer cancel()
 	for _, id := range p.ids() {
 		r := p.row(id)
 		if r.Value.Live == nil || len(d.LogicalIDs) > 0 && !slices.Contains(d.LogicalIDs, id) {
 			continue
 		}
-		drift, err := p.readDrift(ctx, r.Value)
+		drift, err := p.readDrift(reading, r.Value)
+		if ctx.Err() != nil {
+			return reconcile.Result{}, ctx.Err()
+		}
+		if reading.Err() != nil {
+			faults = append(faults, fmt.Sprintf("they took longer than %s to read", driftFor))
+			break
+		}
 		if err != nil {
 			faults = append(faults, fmt.Sprintf("%s: %v", id, err))
 			continue
@@ -72,7 +85,11 @@ func (c *Controller) detectDrift(ctx context.Context, key string) (reconcile.Res
 			continue // the stack has begun another operation
 		}
 		r.Value.Drift = drift
-		if _, err := c.resources.Update(ctx, r); err != nil && !errors.Is(err, store.ErrConflict) {
+		_, err = c.resources.Update(store.Limited(ctx), r)
+		var full *store.FullError
+		if errors.As(err, &full) && !full.Recent {
+			faults = append(faults, fmt.Sprintf("%s: %v", id, err))
+		} else if err != nil && !errors.Is(err, store.ErrConflict) {
 			return reconcile.Result{}, err
 		}
 	}

@@ -36,7 +36,7 @@ func (i importer) value(ctx context.Context, name string) (string, error) {
 			return export.Value.Value, nil
 		}
 		// The export is written as it is: a deletion that did not see the use fails, and looks again.
-		err = i.c.store.Txn(ctx, i.c.imported.PutOp(key, used), i.c.exports.UpdateOp(export))
+		err = i.c.store.Txn(store.Limited(ctx), i.c.imported.PutOp(key, used), i.c.exports.UpdateOp(export))
 		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
 			return export.Value.Value, err
 		}
@@ -46,44 +46,56 @@ func (i importer) value(ctx context.Context, name string) (string, error) {
 // endImports records that the stack no longer uses the exports that the operation has not asked for. With a revision,
 // those of that revision are asked for.
 func (p *pass) endImports(ctx context.Context, revision string) error {
+	ops, err := p.importOps(ctx, revision)
+	if err != nil || len(ops) == 0 {
+		return err
+	}
+	return p.c.store.Txn(ctx, ops...)
+}
+
+// importOps returns the ops of endImports.
+func (p *pass) importOps(ctx context.Context, revision string) (ops []store.Op, err error) {
 	if revision != "" {
 		bound, _, err := p.bind(ctx, revision)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, id := range bound.LogicalIDs() {
-			if _, err := bound.Properties(ctx, id, &known{pass: p, ctx: ctx}); err != nil {
-				return nil //nolint:nilerr // the resource is not what it was: its imports stay
+			held, release, err := p.evaluating(ctx)
+			if err != nil {
+				return nil, err
+			}
+			_, err = bound.Properties(held, id, &known{pass: p, ctx: held})
+			release()
+			if err != nil {
+				return nil, nil //nolint:nilerr // the resource is not what it was: its imports stay
 			}
 		}
 	}
-	rows, err := p.c.imported.List(ctx, store.Prefix(p.stack.Account, p.stack.Region))
+	rows, err := p.c.importsOf.List(ctx, p.stack.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, row := range rows {
-		used := row.Value
-		if used.StackID != p.stack.ID || revision != "" && used.OperationID == p.stack.Operation.ID {
-			continue
-		}
-		if err := p.c.imported.Delete(ctx, row); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
+		if revision == "" || row.Value.OperationID != p.stack.Operation.ID {
+			ops = append(ops, p.c.imported.RemoveOp(row.Key))
 		}
 	}
-	return nil
+	return ops, nil
 }
 
-// writeExports records the exports of outputs, and deletes those that the stack no longer has. The reason tells why it
-// may not.
-func (p *pass) writeExports(ctx context.Context, outputs []template.Output) (reason string, err error) {
+// exportOps returns the ops that record the exports of outputs, and delete those that the stack no longer has. The
+// reason tells why it may not. The ops fail with a conflict when somebody begins to use what they change, or has the
+// same name.
+func (p *pass) exportOps(ctx context.Context, outputs []template.Output) (ops []store.Op, reason string, err error) {
 	wanted := map[string]string{}
 	for _, o := range outputs {
 		if o.Export != "" {
 			wanted[o.Export] = o.Value
 		}
 	}
-	if reason, err := p.removeExports(ctx, wanted); err != nil || reason != "" {
-		return reason, err
+	if ops, reason, err = p.removalOps(ctx, wanted); err != nil || reason != "" {
+		return nil, reason, err
 	}
 	s := p.stack
 	for name, value := range wanted {
@@ -93,65 +105,62 @@ func (p *pass) writeExports(ctx context.Context, outputs []template.Output) (rea
 		row, err := p.c.exports.Get(ctx, key)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			_, err = p.c.exports.Create(ctx, key, export)
-			if errors.Is(err, store.ErrExists) {
-				return p.writeExports(ctx, outputs)
-			}
+			ops = append(ops, p.c.exports.CreateOp(key, export))
 		case err != nil:
+			return nil, "", err
 		case row.Value.StackID != s.ID:
-			return fmt.Sprintf("Export with name %s is already exported by stack %s. Rollback requested by user.", name,
+			return nil, fmt.Sprintf("Export with name %s is already exported by stack %s. Rollback requested by user.", name,
 				row.Value.StackName), nil
 		case row.Value.Value != value:
 			users, err := p.usersOf(ctx, name)
 			if err != nil {
-				return "", err
+				return nil, "", err
 			}
 			if len(users) > 0 {
-				return fmt.Sprintf("Export %s cannot be updated as it is in use by %s", name, strings.Join(users, " and ")),
-					nil
+				return nil, fmt.Sprintf("Export %s cannot be updated as it is in use by %s", name,
+					strings.Join(users, " and ")), nil
 			}
 			row.Value = export
-			if _, err = p.c.exports.Update(ctx, row); errors.Is(err, store.ErrConflict) {
-				return p.writeExports(ctx, outputs)
-			}
-			if err != nil {
-				return "", err
-			}
-		}
-		if err != nil {
-			return "", err
+			ops = append(ops, p.c.exports.UpdateOp(row))
 		}
 	}
-	return "", nil
+	return ops, "", nil
 }
 
-// removeExports deletes the exports of the stack but those that are wanted.
-func (p *pass) removeExports(ctx context.Context, wanted map[string]string) (reason string, err error) {
-	rows, err := p.c.exports.List(ctx, store.Prefix(p.stack.Account, p.stack.Region))
+// removalOps returns the ops that delete the exports of the stack but those that are wanted.
+func (p *pass) removalOps(ctx context.Context, wanted map[string]string) (ops []store.Op, reason string, err error) {
+	rows, err := p.c.exportsOf.List(ctx, p.stack.ID)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	for _, row := range rows {
-		if _, ok := wanted[row.Value.Name]; ok || row.Value.StackID != p.stack.ID {
+		if _, ok := wanted[row.Value.Name]; ok {
 			continue
 		}
 		users, err := p.usersOf(ctx, row.Value.Name)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
 		if len(users) > 0 {
-			return fmt.Sprintf("Export %s cannot be deleted as it is in use by %s", row.Value.Name,
+			return nil, fmt.Sprintf("Export %s cannot be deleted as it is in use by %s", row.Value.Name,
 				strings.Join(users, " and ")), nil
 		}
-		err = p.c.exports.Delete(ctx, row)
-		if errors.Is(err, store.ErrConflict) { // somebody has begun to use it
-			return p.removeExports(ctx, wanted)
+		ops = append(ops, p.c.exports.DeleteOp(row))
+	}
+	return ops, "", nil
+}
+
+// removeExports deletes the exports of the stack.
+func (p *pass) removeExports(ctx context.Context) (reason string, err error) {
+	for {
+		ops, reason, err := p.removalOps(ctx, nil)
+		if err != nil || reason != "" || len(ops) == 0 {
+			return reason, err
 		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err = p.c.store.Txn(ctx, ops...); !errors.Is(err, store.ErrConflict) { // somebody has begun to use one
 			return "", err
 		}
 	}
-	return "", nil
 }
 
 // usersOf returns the names of the other stacks that use an export.

@@ -210,14 +210,22 @@ func (f *forwarding) advance(ctx context.Context, id string) outcome {
 	if row.Value.Work != nil {
 		return f.perform(ctx, row, true)
 	}
-	if err := f.c.parsing.Acquire(ctx, evaluationWeight); err != nil {
+	held, release, err := f.evaluating(ctx)
+	if err != nil {
 		return outcome{err: err}
 	}
-	target, err := f.target(ctx, id)
+	target, err := f.target(held, id)
 	if err == nil {
 		err = f.checkType(target)
 	}
-	f.c.parsing.Release(evaluationWeight)
+	release()
+	if ctx.Err() != nil { // it is the pass that ends
+		return outcome{err: ctx.Err()}
+	}
+	var full *store.FullError
+	if errors.As(err, &full) { // for the use of an export
+		return outcome{err: err}
+	}
 	if err != nil {
 		reason := err.Error()
 		var fault *template.Error
@@ -468,7 +476,7 @@ func (k *known) Attribute(id, name string) (any, bool, error) {
 		if err := revision.Decode(live.Properties, &in.Properties); err != nil {
 			return nil, false, err
 		}
-		_, attributes, err := kind.Read(k.ctx, in)
+		_, attributes, err := kind.Read(asking(k.ctx), in)
 		if err != nil {
 			return nil, false, fmt.Errorf("read attribute %s of resource %s: %w", name, id, err)
 		}
@@ -491,7 +499,15 @@ func (k *known) Attribute(id, name string) (any, bool, error) {
 
 // finishForward returns the transition after all resources are as the revision has them.
 func (p *pass) finishForward(ctx context.Context, f *forwarding) (*transition, time.Duration, error) {
-	outputs, err := f.bound.Outputs(ctx, &known{pass: p, ctx: ctx})
+	held, release, err := p.evaluating(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	outputs, err := f.bound.Outputs(held, &known{pass: p, ctx: held})
+	release()
+	if ctx.Err() != nil { // it is the pass that ends
+		return nil, 0, ctx.Err()
+	}
 	if err != nil {
 		return p.fail(err.Error()), 0, nil
 	}
@@ -502,17 +518,19 @@ func (p *pass) finishForward(ctx context.Context, f *forwarding) (*transition, t
 	if size > maxOutputs {
 		return p.fail(fmt.Sprintf("the outputs of the stack have %d bytes; coracle accepts %d", size, maxOutputs)), 0, nil
 	}
-	reason, err := p.writeExports(ctx, outputs)
-	if err == nil && reason == "" {
-		err = p.endImports(ctx, p.stack.Operation.Revision)
-	}
+	ops, reason, err := p.exportOps(ctx, outputs)
 	if err != nil {
 		return nil, 0, err
 	}
 	if reason != "" {
 		return p.fail(reason), 0, nil
 	}
-	t := &transition{status: types.StackStatusCreateComplete, edit: func(s *record.StackState) {
+	unused, err := p.importOps(ctx, p.stack.Operation.Revision)
+	if err != nil {
+		return nil, 0, err
+	}
+	ops = append(ops, unused...)
+	t := &transition{status: types.StackStatusCreateComplete, grows: true, ops: ops, edit: func(s *record.StackState) {
 		s.Revision, s.Current, s.Outputs, s.RoleARN = p.stack.Operation.Revision, p.stack.Operation.Revision,
 			stored, p.stack.Operation.RoleARN
 		if s.CreatedAt.IsZero() {

@@ -161,6 +161,8 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 			return p.rest(ctx)
 		}
 		switch {
+		case errors.Is(err, errPassEnds):
+			return reconcile.Result{After: time.Millisecond}, nil
 		case err != nil:
 			return reconcile.Result{}, err
 		case p.superseded(ctx):
@@ -168,7 +170,15 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 		case next == nil:
 			return reconcile.Result{After: max(after, time.Millisecond)}, nil
 		}
-		if err := p.enter(ctx, *next); err != nil {
+		err = p.enter(ctx, *next)
+		var full *store.FullError
+		if next.grows && errors.As(err, &full) && !full.Recent {
+			err = p.enter(ctx, *p.fail(full.Error())) // with the exports that it had
+		}
+		switch {
+		case next.grows && (errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists)): // of an export
+			return reconcile.Result{After: time.Millisecond}, nil
+		case err != nil:
 			return reconcile.Result{}, err
 		}
 		afterPhase.Here()
@@ -181,6 +191,7 @@ type transition struct {
 	reason string
 	edit   func(*record.StackState)
 	ops    []store.Op
+	grows  bool // the records of the stack and its exports, which an account that is full has no room for
 }
 
 // enter records a transition with its event.
@@ -196,7 +207,11 @@ func (p *pass) enter(ctx context.Context, t transition) error {
 	}
 	ops := append([]store.Op{p.c.states.UpdateOp(row)}, t.ops...)
 	ops = append(ops, p.events(p.stackEvent(t.status, t.reason))...)
-	if err := p.c.store.Txn(ctx, ops...); err != nil {
+	write := ctx
+	if t.grows {
+		write = store.Limited(ctx)
+	}
+	if err := p.c.store.Txn(write, ops...); err != nil {
 		return fmt.Errorf("record status %s of stack %s: %w", t.status, p.stack.Name, err)
 	}
 	p.c.forget(p.key)

@@ -21,6 +21,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/cloudformation/template"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 // pass is one reconcile of a stack. Its goroutines work on different resources.
@@ -32,6 +33,8 @@ type pass struct {
 	config aws.Config
 
 	secrets *revision.Secrets // that events and drifts do not show
+	kept    keptTemplate
+	end     time.Time // after which no more work is begun; zero before the first
 
 	mu   sync.Mutex
 	rows map[string]store.Row[record.StackResource] // by logical ID
@@ -155,6 +158,9 @@ type outcome struct {
 	err      error
 }
 
+// errPassEnds reports that a pass has taken as long as it may, and goes on in another one.
+var errPassEnds = errors.New("the pass has taken as long as it may")
+
 // work calls step for all that next returns, several at a time, until nothing makes progress any more. next gets what
 // is worked on. It returns how long to wait for what is pending; 0 if nothing is.
 func (p *pass) work(ctx context.Context, next func(busy map[string]bool) []string,
@@ -167,11 +173,16 @@ func (p *pass) work(ctx context.Context, next func(busy map[string]bool) []strin
 	defer cancel()
 	results := make(chan result)
 	busy, waits := map[string]bool{}, map[string]time.Duration{}
+	if p.end.IsZero() { // it may have waited for memory until now
+		p.end = p.c.now().Add(passFor)
+	}
 	var failure error
+	late := false
 	var running conc.WaitGroup
 	defer running.Wait()
 	for {
-		if failure == nil && ctx.Err() == nil && !p.superseded(ctx) {
+		late = late || p.c.now().After(p.end)
+		if failure == nil && !late && ctx.Err() == nil && !p.superseded(ctx) {
 			for _, id := range next(busy) {
 				if len(busy) >= parallel {
 					break
@@ -190,6 +201,12 @@ func (p *pass) work(ctx context.Context, next func(busy map[string]bool) []strin
 				running.Go(func() {
 					r := result{id: id, outcome: outcome{err: errors.New("the step did not return")}}
 					defer func() { results <- r }()
+					_, release, err := p.c.steps.Acquire(ctx, p.stack.Account)
+					if err != nil {
+						r.outcome = outcome{err: err}
+						return
+					}
+					defer release()
 					r.outcome = step(ctx, id)
 				})
 			}
@@ -209,6 +226,9 @@ func (p *pass) work(ctx context.Context, next func(busy map[string]bool) []strin
 	if failure != nil {
 		return 0, failure
 	}
+	if late {
+		return 0, errPassEnds
+	}
 	after := time.Duration(0)
 	for _, w := range waits {
 		if after == 0 || w < after {
@@ -224,47 +244,140 @@ func (p *pass) revision(ctx context.Context, id string) (record.StackRevision, e
 	return row.Value, err
 }
 
-// bind returns the template of a revision with its parameters.
+// boundTemplate is a template with its parameters, and the memory that it takes, in bytes.
+type boundTemplate struct {
+	*template.Bound
+	size int64
+}
+
+// sizeOf returns the memory of a template beside that of what loops make of it, in bytes.
+func sizeOf(body string) int64 { return int64(64<<10 + 60*len(body)) }
+
+// keptTemplate is the template that a pass has: that of the revision which it has asked for last.
+type keptTemplate struct {
+	mu     sync.Mutex
+	id     string // of the revision; empty before
+	bound  *template.Bound
+	shrink func(to int64) // gives back memory
+}
+
+// release gives back the memory of the template that the pass had.
+func (p *pass) release() {
+	p.kept.mu.Lock()
+	defer p.kept.mu.Unlock()
+	p.letGo()
+}
+
+func (p *pass) letGo() {
+	if p.kept.shrink != nil {
+		p.kept.shrink(0)
+	}
+	p.kept.id, p.kept.bound, p.kept.shrink = "", nil, nil
+}
+
+// bind returns the template of a revision with its parameters. The pass waits until those of other stacks of its
+// account leave it the memory, which it has until it ends or asks for another revision. Nobody works on resources then:
+// they ask for the one that was asked for before.
 func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.StackRevision, error) {
 	of, err := p.revision(ctx, id)
 	if err != nil {
 		return nil, of, err
 	}
-	cacheKey := p.key + "/" + id + "/" + p.stack.Operation.ID
-	if bound, ok := p.c.bound.Get(cacheKey); ok {
-		return bound, of, nil
+	p.kept.mu.Lock()
+	defer p.kept.mu.Unlock()
+	if p.kept.bound != nil && p.kept.id == id {
+		return p.kept.bound, of, nil
 	}
+	cacheKey := p.key + "/" + id + "/" + p.stack.Operation.ID
+	if p.kept.id != id {
+		p.letGo()
+		size, err := p.mostSize(ctx, cacheKey, id) // and nothing of the template meanwhile
+		if err != nil {
+			return nil, of, err
+		}
+		if _, p.kept.shrink, err = p.c.keeping.Reserve(ctx, p.stack.Account, size); err != nil {
+			return nil, of, err
+		}
+		p.kept.id = id
+	}
+	known, ok := p.c.bound.Get(cacheKey)
+	if !ok {
+		body, err := p.body(ctx, id)
+		if err != nil {
+			return nil, of, err
+		}
+		if known, err = p.parse(ctx, body, of); err != nil {
+			return nil, of, err
+		}
+		p.c.bound.Add(cacheKey, known, known.size)
+	}
+	p.kept.shrink(known.size)
+	p.kept.bound = known.Bound
+	return known.Bound, of, nil
+}
+
+// mostSize returns the memory that the template of a revision may take with its parameters.
+func (p *pass) mostSize(ctx context.Context, cacheKey, id string) (int64, error) {
+	if known, ok := p.c.bound.Get(cacheKey); ok {
+		return known.size, nil
+	}
+	body, err := p.body(ctx, id)
+	return sizeOf(body) + template.MaxLoopSize, err
+}
+
+// body returns the text of the template of a revision.
+func (p *pass) body(ctx context.Context, id string) (string, error) {
 	row, err := p.c.templates.Get(ctx, record.StackRevisionKey(p.stack.Account, p.stack.Region, p.stack.ID, id))
 	if err != nil {
-		return nil, of, err
+		return "", err
 	}
-	body, err := revision.Decompress(row.Value.Body)
-	if err != nil {
-		return nil, of, err
-	}
+	return revision.Decompress(row.Value.Body)
+}
+
+// parse parses the template of a revision, and gives it its parameters.
+func (p *pass) parse(ctx context.Context, body string, of record.StackRevision) (boundTemplate, error) {
 	weight := max(min(int64(len(body)), maxParsing), loopWeight) // it may have loops
-	if err := p.c.parsing.Acquire(ctx, weight); err != nil {
-		return nil, of, err
+	ctx, release, err := p.c.parsing.AcquireN(ctx, p.stack.Account, weight)
+	if err != nil {
+		return boundTemplate{}, err
 	}
-	defer p.c.parsing.Release(weight)
+	defer release()
 	parsed, err := template.Parse(body)
 	if err != nil {
-		return nil, of, err
+		return boundTemplate{}, err
 	}
 	in := revision.Inputs(p.stack, of)
 	lookup.Fill(&in, p.config)
+	parameter, zones := in.Parameter, in.Zones
+	in.Parameter = func(ctx context.Context, name string, secure bool) (template.StoredParameter, error) {
+		return parameter(asking(ctx), name, secure)
+	}
+	in.Zones = func(ctx context.Context, region string) ([]string, error) { return zones(asking(ctx), region) }
 	in.Exists = nil // it did when the operation was requested
 	in.Import = importer{p.c, p.stack}.value
 	bound, err := parsed.Bind(ctx, in)
 	if err != nil {
-		return nil, of, err
+		return boundTemplate{}, err
 	}
 	if err := checkAllowed(parsed, bound, of); err != nil {
-		return nil, of, err
+		return boundTemplate{}, err
 	}
 	bound.DropProcessed()
-	p.c.bound.Add(cacheKey, bound, int64(64<<10+60*len(body))+bound.LoopSize())
-	return bound, of, nil
+	return boundTemplate{bound, sizeOf(body) + bound.LoopSize()}, nil
+}
+
+// evaluating waits for a place to evaluate a part of a template, which all accounts share.
+func (p *pass) evaluating(ctx context.Context) (held context.Context, release func(), err error) {
+	return p.c.parsing.AcquireN(ctx, p.stack.Account, evaluationWeight)
+}
+
+// asking returns the context of a request about what a template refers to. Who has a place for the evaluation of
+// templates waits for no turn of its account, which would make all other accounts wait.
+func asking(ctx context.Context) context.Context {
+	if turn.IsHeld(ctx) {
+		return store.Bounded(ctx, mostAsked)
+	}
+	return ctx
 }
 
 // checkAllowed refuses a template that has become another than the one that was allowed: with resources of other types,

@@ -23,6 +23,7 @@ import (
 	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -147,6 +148,91 @@ func TestStacksKeepTheQuotaOfTheirAccount(t *testing.T) {
 	id := *w.describe("big").StackId
 	w.delete("big")
 	w.await(id, types.StackStatusDeleteComplete)
+}
+
+// The outputs, exports and drift of a stack count against the quota of its account, as its resources do.
+func TestWhatStacksRecordKeepsTheQuotaOfTheirAccount(t *testing.T) {
+	t.Parallel()
+	const limit = 400_000
+	var minutes atomic.Int64
+	w := newWorld(t, func(o *store.Options) {
+		o.Quota = store.Quota{PerAccount: limit, Now: func() time.Time {
+			return time.Unix(60*minutes.Add(1), 0) // what is written is history soon
+		}}
+	})
+	outputs := func(n int, export string) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf(`"O%d":{"Value":{"Ref":"P"}%s}`, i,
+				strings.ReplaceAll(export, "#", fmt.Sprint(i))))
+		}
+		return `{"Parameters":{"P":{"Type":"String"}},"Resources":{"A":{"Type":"AWS::Logs::LogGroup"}},"Outputs":{` +
+			strings.Join(list, ",") + `}}`
+	}
+	long := func(in *cloudformation.CreateStackInput) {
+		in.Parameters = []types.Parameter{{ParameterKey: aws.String("P"),
+			ParameterValue: aws.String(strings.Repeat("x", 4000))}}
+	}
+	exports := func() int {
+		return record.StackExports(w.Store).Count("")
+	}
+	w.create("small", outputs(2, `,"Export":{"Name":"small-#"}`), long)
+	w.await("small", types.StackStatusCreateComplete)
+	for name, body := range map[string]string{
+		"outputs": outputs(120, ""),                            // 480 kB
+		"exports": outputs(60, `,"Export":{"Name":"large-#"}`), // 240 kB of outputs, and as much of exports
+	} {
+		w.create(name, body, long)
+		w.await(name, types.StackStatusRollbackComplete)
+		if !w.has(name, "has reached the quota") || exports() != 2 {
+			t.Errorf("%s: %d exports are left; events: %.3000s", name, exports(), strings.Join(w.events(name), "\n"))
+		}
+	}
+
+	w.update("small", outputs(60, `,"Export":{"Name":"large-#"}`), func(in *cloudformation.UpdateStackInput) {
+		in.Parameters = []types.Parameter{{ParameterKey: aws.String("P"), UsePreviousValue: aws.Bool(true)}}
+	})
+	w.await("small", types.StackStatusUpdateRollbackComplete)
+	for i := range 2 { // what it had is left
+		key := record.StackExportKey(iamtest.Account, iamtest.Region, fmt.Sprint("small-", i))
+		if _, err := record.StackExports(w.Store).Get(t.Context(), key); err != nil || exports() != 2 {
+			t.Errorf("export small-%d after an update that is rolled back, with %d exports: %v", i, exports(), err)
+		}
+	}
+
+	rows := store.NewTable[string](w.Store, "rows")
+	fill := func() {
+		t.Helper()
+		for size := limit / 8; size > 100; size /= 2 {
+			for n := 0; ; n++ {
+				_, err := rows.Create(store.Limited(t.Context()), store.Key(iamtest.Account, fmt.Sprint(size), fmt.Sprint(n)),
+					strings.Repeat("x", size))
+				var full *store.FullError
+				if errors.As(err, &full) {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	drifting := w.create("drifting", `{"Resources":{"A":{"Type":"AWS::Logs::LogGroup","Properties":{
+		"DataProtectionPolicy":{"a":"`+strings.Repeat("n", 30_000)+`"}}}}}`)
+	w.await("drifting", types.StackStatusCreateComplete)
+	w.halt()
+	began := awstest.Must[*cloudformation.DetectStackDriftOutput](t)(w.DetectStackDrift(t.Context(),
+		&cloudformation.DetectStackDriftInput{StackName: &drifting}))
+	fill()
+	w.start()
+	eventually.Nil(t, "the detection fails", func() error {
+		out, err := w.DescribeStackDriftDetectionStatus(t.Context(), &cloudformation.DescribeStackDriftDetectionStatusInput{
+			StackDriftDetectionId: began.StackDriftDetectionId})
+		if err == nil && (out.DetectionStatus != types.StackDriftDetectionStatusDetectionFailed ||
+			!strings.Contains(aws.ToString(out.DetectionStatusReason), "has reached the quota")) {
+			err = fmt.Errorf("it is %s: %s", out.DetectionStatus, aws.ToString(out.DetectionStatusReason))
+		}
+		return err
+	})
 }
 
 // A controller that has written much for an account waits, and goes on once that is history.

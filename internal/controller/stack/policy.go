@@ -27,7 +27,12 @@ func (p *pass) policiesOf(ctx context.Context, id string) (policies, error) {
 	if err != nil {
 		return policies{}, err
 	}
-	creation, update, err := b.Policies(ctx, id, &known{pass: p, ctx: ctx})
+	held, release, err := p.evaluating(ctx)
+	if err != nil {
+		return policies{}, err
+	}
+	defer release()
+	creation, update, err := b.Policies(held, id, &known{pass: p, ctx: held})
 	if err != nil {
 		return policies{}, err
 	}

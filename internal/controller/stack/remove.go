@@ -315,7 +315,7 @@ func (p *pass) deleteAll(ctx context.Context) (*transition, time.Duration, error
 	if err := p.condemn(ctx, creating, func(record.StackResource) bool { return true }); err != nil {
 		return nil, 0, err
 	}
-	if reason, err := p.removeExports(ctx, nil); err != nil || reason != "" {
+	if reason, err := p.removeExports(ctx); err != nil || reason != "" {
 		return &transition{status: types.StackStatusDeleteFailed, reason: reason}, 0, err
 	}
 	r, err := p.remove(ctx, true)

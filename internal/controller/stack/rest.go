@@ -94,20 +94,37 @@ func (p *pass) removeChangeSets(ctx context.Context) error {
 	return removeAll(ctx, p.c.store, p.c.sets, rows)
 }
 
+// statesAtOnce is the number of states of stacks that are read together: their outputs may be long.
+const statesAtOnce = 10
+
 // removeOldest purges the stacks that were deleted first, if there are too many.
 func (p *pass) removeOldest(ctx context.Context) error {
-	rows, err := p.c.states.List(ctx, store.Prefix(p.stack.Account, p.stack.Region))
-	if err != nil {
-		return err
+	prefix := store.Prefix(p.stack.Account, p.stack.Region)
+	if p.c.states.Count(prefix) <= maxDeleted {
+		return nil
 	}
-	rows = slices.DeleteFunc(rows, func(r store.Row[record.StackState]) bool {
-		return r.Value.Status != types.StackStatusDeleteComplete
-	})
-	slices.SortFunc(rows, func(a, b store.Row[record.StackState]) int {
-		return a.Value.DeletedAt.Compare(b.Value.DeletedAt)
-	})
-	for _, row := range rows[:max(0, len(rows)-maxDeleted)] {
-		stack, err := p.c.stacks.Get(ctx, row.Key)
+	type deletion struct {
+		key string
+		at  time.Time
+	}
+	var deleted []deletion
+	for after := ""; ; {
+		rows, next, err := p.c.states.Page(ctx, prefix, after, statesAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if row.Value.Status == types.StackStatusDeleteComplete {
+				deleted = append(deleted, deletion{row.Key, row.Value.DeletedAt})
+			}
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	slices.SortFunc(deleted, func(a, b deletion) int { return a.at.Compare(b.at) })
+	for _, d := range deleted[:max(0, len(deleted)-maxDeleted)] {
+		stack, err := p.c.stacks.Get(ctx, d.key)
 		if err != nil {
 			continue
 		}

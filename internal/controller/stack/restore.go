@@ -15,6 +15,11 @@ import (
 
 // restore makes the resources what they were before the update. What is new is condemned.
 func (p *pass) restore(ctx context.Context) (*transition, time.Duration, error) {
+	// Before there is any work, which asks for the policies in it: whoever works on a resource waits for no memory. A
+	// template that cannot be bound has none.
+	if _, _, err := p.bind(ctx, p.state.Value.Current); err != nil && ctx.Err() != nil {
+		return nil, 0, err
+	}
 	imported := p.state.Value.Status == types.StackStatusImportRollbackInProgress
 	after, err := p.work(ctx, p.restorable, func(ctx context.Context, id string) outcome {
 		return p.restoreOne(ctx, id, imported)

@@ -26,14 +26,13 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"golang.org/x/sync/semaphore"
 
-	"github.com/coracle-eks/coracle/internal/cloudformation/template"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/sizedcache"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 // Options configures a Controller.
@@ -67,12 +66,16 @@ type Controller struct {
 	exports   store.Table[record.StackExport]
 	imported  store.Table[record.StackImportedValue]
 	drifts    store.Table[record.StackDriftDetection]
+	exportsOf store.Index[record.StackExport]        // by stack: an account may have many
+	importsOf store.Index[record.StackImportedValue] // by stack
 	now       func() time.Time
 	log       *slog.Logger
 
-	bound   *sizedcache.Cache[string, *template.Bound] // by operation and revision
-	configs *sizedcache.Cache[string, aws.Config]      // by operation, for credentials that are used more than once
-	parsing *semaphore.Weighted
+	bound   *sizedcache.Cache[string, boundTemplate] // by operation and revision
+	configs *sizedcache.Cache[string, aws.Config]    // by operation, for credentials that are used more than once
+	parsing *turn.Places
+	keeping *turn.Places // bytes
+	steps   *turn.Places
 
 	mu sync.Mutex
 	// waiting has the resources that are not stable yet, by the key of their stack, and then their own. It is a hint:
@@ -96,22 +99,40 @@ const (
 	minDelay   = 20 * time.Millisecond
 )
 
-// maxBound is the memory of templates that are remembered, in bytes, and maxConfigs that of the credentials of
-// operations. They have the session policies and tags of their callers: each takes configFactor times its session, and
-// configSize more.
+// maxBound is the memory of templates that are remembered, in bytes, maxKept that of the templates which the passes
+// over stacks of one account have meanwhile, whether they are remembered or not, and maxConfigs that of the credentials
+// of operations. They have the session policies and tags of their callers: each takes configFactor times its session,
+// and configSize more.
 const (
 	maxBound     = 256 << 20
+	maxKept      = 256 << 20
 	maxConfigs   = 64 << 20
 	configFactor = 4
 	configSize   = 6 << 10
 )
 
-// maxParsing is how many bytes of templates are parsed at a time: each takes some hundred bytes of memory. The
-// evaluation of one resource counts as evaluationWeight of them, a template as loopWeight at least: it may have loops.
+// maxParsing is how many bytes of templates are parsed at a time: each takes some hundred bytes of memory. One account
+// has half of that. The evaluation of one resource counts as evaluationWeight of them, a template as loopWeight at
+// least: it may have loops.
 const (
 	maxParsing       = 2 << 20
 	evaluationWeight = 64 << 10
 	loopWeight       = maxParsing / 4
+)
+
+// maxSteps is the number of resources that are worked on at a time for all stacks of one account. Each may have some
+// MiB of properties meanwhile; the daemon makes half as many requests at a time for an account, and the others wait.
+const maxSteps = 32
+
+// mostAsked limits what one request reads of the store, in bytes, that the evaluation of a template makes. It has a
+// place that all accounts share, and so waits neither for a turn of its account nor for memory of it.
+const mostAsked = 8 << 20
+
+// passFor is the time after which a pass over a stack begins no more work, and lets those of others have its worker. It
+// goes on in another pass. Calls that have begun may take callFor, and passTimeout ends what takes longer.
+const (
+	passFor     = 2 * time.Minute
+	passTimeout = passFor + callFor + time.Minute
 )
 
 // configOf returns the SDK's configuration for an operation.
@@ -148,9 +169,11 @@ func New(o Options) *Controller {
 		templates: record.StackTemplates(o.Store), resources: record.StackResources(o.Store),
 		events: record.StackEvents(o.Store), signals: record.StackSignals(o.Store), sets: record.ChangeSets(o.Store),
 		exports: record.StackExports(o.Store), imported: record.StackImportedValues(o.Store),
-		drifts: record.StackDriftDetections(o.Store), now: o.Now, log: o.Log,
-		bound: sizedcache.New[string, *template.Bound](maxBound), waiting: map[string]map[string]*wait{},
-		configs: sizedcache.New[string, aws.Config](maxConfigs), parsing: semaphore.NewWeighted(maxParsing),
+		drifts: record.StackDriftDetections(o.Store), exportsOf: record.StackExportsByStack(o.Store),
+		importsOf: record.StackImportedValuesByStack(o.Store), now: o.Now, log: o.Log,
+		bound: sizedcache.New[string, boundTemplate](maxBound), waiting: map[string]map[string]*wait{},
+		configs: sizedcache.New[string, aws.Config](maxConfigs), parsing: turn.Shared(maxParsing, maxParsing/2),
+		keeping: turn.Each(maxKept), steps: turn.Each(maxSteps),
 	}
 }
 
@@ -161,7 +184,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		reconcile.Mapped(c.signals, "", reconcile.Above(3)),
 	}, c.wakeups()...)
 	return []reconcile.Controller{
-		{Name: "stack", Sources: sources, Reconcile: c.Reconcile, Workers: 32, AccountWorkers: 16},
+		{Name: "stack", Sources: sources, Reconcile: c.Reconcile, Workers: 32, AccountWorkers: 16,
+			Timeout: passTimeout},
 		{Name: "stackdrift", Sources: []reconcile.Source{reconcile.Table(c.drifts, "")}, Reconcile: c.detectDrift,
 			Workers: 4, AccountWorkers: 2},
 	}
@@ -189,6 +213,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	defer p.release()
 	return p.run(ctx)
 }
 

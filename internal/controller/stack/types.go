@@ -3,11 +3,13 @@ package stack
 import (
 	"maps"
 
+	"github.com/coracle-eks/coracle/internal/controller/stack/resource/acm"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/autoscaling"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/ec2"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/ecr"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/efs"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/eks"
+	"github.com/coracle-eks/coracle/internal/controller/stack/resource/elb"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/iam"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/kms"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/logs"
@@ -17,7 +19,8 @@ import (
 
 // services are the resource types of the services, a table each.
 var services = []TypeTable{
-	autoscaling.Types, ec2.Types, ecr.Types, efs.Types, eks.Types, iam.Types, kms.Types, logs.Types, ssm.Types,
+	acm.Types, autoscaling.Types, ec2.Types, ecr.Types, efs.Types, eks.Types, elb.Types, iam.Types, kms.Types,
+	logs.Types, ssm.Types,
 }
 
 // Types returns all resource types that stacks may contain. endpoint returns the URL under which those who signal wait

@@ -18,6 +18,7 @@ func (c *Controller) wakeups() []reconcile.Source {
 		reconcile.Mapped(record.Machines(c.store), "", c.waitingIn),
 		reconcile.Mapped(record.NATGateways(c.store), "", c.waitingIn),
 		reconcile.Mapped(record.AutoScalingInstances(c.store), "", c.waitingIn),
+		reconcile.Mapped(record.LoadBalancerStatuses(c.store), "", c.waitingIn),
 		reconcile.Mapped(c.states, "", c.waitingIn), // of nested stacks
 	}
 }

@@ -4,12 +4,8 @@ package ebscsi
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	"github.com/aws/smithy-go"
 )
 
 // api are the operations of EC2 that the driver calls.
@@ -34,31 +30,4 @@ type api interface {
 		*ec2.DescribeVolumesModificationsOutput, error)
 	DetachVolume(context.Context, *ec2.DetachVolumeInput, ...func(*ec2.Options)) (*ec2.DetachVolumeOutput, error)
 	ModifyVolume(context.Context, *ec2.ModifyVolumeInput, ...func(*ec2.Options)) (*ec2.ModifyVolumeOutput, error)
-}
-
-// hasCode reports whether an error is one of AWS with one of the codes.
-func hasCode(err error, codes ...string) bool {
-	var e smithy.APIError
-	return errors.As(err, &e) && slices.Contains(codes, e.ErrorCode())
-}
-
-const (
-	firstPause = 200 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
-// poll asks until done says so or fails, with longer and longer pauses.
-func poll(ctx context.Context, done func() (bool, error)) error {
-	pause := firstPause
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-		pause = min(pause*3/2, lastPause)
-	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
 // devicePath is the key under which nodes are told the device of a volume.
@@ -92,7 +94,7 @@ func deviceNames() (names []string) {
 // instance describes an instance; the error is errNotFound when there is none.
 func (c *controller) instance(ctx context.Context, id string) (types.Instance, error) {
 	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
-	if hasCode(err, "InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed") ||
+	if csidriver.HasCode(err, "InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed") ||
 		err == nil && (len(out.Reservations) == 0 || len(out.Reservations[0].Instances) == 0) {
 		return types.Instance{}, errNotFound
 	}
@@ -107,15 +109,15 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, r *csi.Control
 	*csi.ControllerPublishVolumeResponse, error) {
 	switch {
 	case r.GetVolumeId() == "":
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	case r.GetNodeId() == "":
-		return nil, invalid("Node ID not provided")
+		return nil, csidriver.Invalid("Node ID not provided")
 	case r.GetVolumeCapability() == nil:
-		return nil, invalid("Volume capability not provided")
+		return nil, csidriver.Invalid("Volume capability not provided")
 	case !checkCapability(r.GetVolumeCapability()):
-		return nil, invalid("Volume capability not supported")
+		return nil, csidriver.Invalid("Volume capability not supported")
 	}
-	end, err := c.working.begin(r.GetVolumeId() + r.GetNodeId())
+	end, err := c.working.Begin(r.GetVolumeId() + r.GetNodeId())
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +126,7 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, r *csi.Control
 	switch {
 	case errors.Is(err, errNotFound):
 		return nil, status.Errorf(codes.NotFound, "Volume %q or node %q not found", r.GetVolumeId(), r.GetNodeId())
-	case hasCode(err, "AttachmentLimitExceeded"):
+	case csidriver.HasCode(err, "AttachmentLimitExceeded"):
 		return nil, status.Errorf(codes.ResourceExhausted, "Attachment limit exceeded for volume %q on node %q: %v",
 			r.GetVolumeId(), r.GetNodeId(), err)
 	case err != nil:
@@ -147,10 +149,10 @@ func (c *controller) attach(ctx context.Context, volume, node string) (string, e
 	defer release()
 	if !attached {
 		_, err := c.ec2.AttachVolume(ctx, &ec2.AttachVolumeInput{VolumeId: &volume, InstanceId: &node, Device: &device})
-		if hasCode(err, "InvalidParameterValue") {
+		if csidriver.HasCode(err, "InvalidParameterValue") {
 			c.devices.refuse(node, device)
 		}
-		if hasCode(err, "InvalidVolume.NotFound") {
+		if csidriver.HasCode(err, "InvalidVolume.NotFound") {
 			return "", errNotFound
 		}
 		if err != nil {
@@ -165,7 +167,7 @@ const stuck = 90 * time.Second
 
 // awaitAttachment waits until the volume is attached to the instance; as no device: until it is not.
 func (c *controller) awaitAttachment(ctx context.Context, volume, node, device string) error {
-	return poll(ctx, func() (bool, error) {
+	return csidriver.Poll(ctx, func() (bool, error) {
 		v, err := c.volume(ctx, volume)
 		if errors.Is(err, errNotFound) {
 			if device == "" {
@@ -200,18 +202,18 @@ func (c *controller) ControllerUnpublishVolume(ctx context.Context, r *csi.Contr
 	*csi.ControllerUnpublishVolumeResponse, error) {
 	volume, node := r.GetVolumeId(), r.GetNodeId()
 	if volume == "" {
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	}
 	if node == "" {
-		return nil, invalid("Node ID not provided")
+		return nil, csidriver.Invalid("Node ID not provided")
 	}
-	end, err := c.working.begin(volume + node)
+	end, err := c.working.Begin(volume + node)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	_, err = c.ec2.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: &volume, InstanceId: &node})
-	if hasCode(err, "IncorrectState", "InvalidAttachment.NotFound", "InvalidInstanceID.NotFound",
+	if csidriver.HasCode(err, "IncorrectState", "InvalidAttachment.NotFound", "InvalidInstanceID.NotFound",
 		"InvalidInstanceID.Malformed") || isMissingVolume(err, volume) {
 		err = nil // it may be on its way
 	}

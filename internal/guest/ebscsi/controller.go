@@ -19,6 +19,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
 // The keys of topologies.
@@ -39,7 +41,7 @@ type controller struct {
 	csi.UnimplementedControllerServer
 	options options
 	ec2     api
-	working inFlight
+	working csidriver.InFlight
 	devices devices
 
 	mu sync.Mutex
@@ -54,8 +56,7 @@ func newController(api api, o options) *controller {
 // ControllerGetCapabilities answers what the controller can do.
 func (*controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (
 	*csi.ControllerGetCapabilitiesResponse, error) {
-	var out csi.ControllerGetCapabilitiesResponse
-	for _, c := range []csi.ControllerServiceCapability_RPC_Type{
+	return csidriver.ControllerCapabilities(
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 		csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
 		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
@@ -63,11 +64,7 @@ func (*controller) ControllerGetCapabilities(context.Context, *csi.ControllerGet
 		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
 		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
 		csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
-	} {
-		out.Capabilities = append(out.Capabilities, &csi.ControllerServiceCapability{
-			Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}})
-	}
-	return &out, nil
+	), nil
 }
 
 // CreateVolume creates a volume, empty, from a snapshot or as a copy. A volume of the same name and parameters is the
@@ -75,17 +72,17 @@ func (*controller) ControllerGetCapabilities(context.Context, *csi.ControllerGet
 func (c *controller) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	switch {
 	case r.GetName() == "":
-		return nil, invalid("Volume name not provided")
+		return nil, csidriver.Invalid("Volume name not provided")
 	case len(r.GetVolumeCapabilities()) == 0:
-		return nil, invalid("Volume capabilities not provided")
+		return nil, csidriver.Invalid("Volume capabilities not provided")
 	case !checkCapabilities(r.GetVolumeCapabilities()):
-		return nil, invalid("Volume capabilities not supported")
+		return nil, csidriver.Invalid("Volume capabilities not supported")
 	}
 	size, err := roundSize(r.GetCapacityRange(), defaultSize)
 	if err != nil {
 		return nil, err
 	}
-	end, err := c.working.begin(r.GetName())
+	end, err := c.working.Begin(r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -105,14 +102,14 @@ func (c *controller) CreateVolume(ctx context.Context, r *csi.CreateVolumeReques
 		out, err = c.create(ctx, in)
 	}
 	switch {
-	case hasCode(err, "IdempotentParameterMismatch"):
+	case csidriver.HasCode(err, "IdempotentParameterMismatch"):
 		c.nextToken(r.GetName())
 		return nil, status.Errorf(codes.AlreadyExists,
 			"Could not create volume %q: parameters on this idempotent request are inconsistent with parameters used in "+
 				"previous request(s)", r.GetName())
-	case hasCode(err, "InvalidSnapshot.NotFound", "InvalidVolume.NotFound"):
+	case csidriver.HasCode(err, "InvalidSnapshot.NotFound", "InvalidVolume.NotFound"):
 		return nil, status.Errorf(codes.NotFound, "Could not create volume %q: source was not found", r.GetName())
-	case hasCode(err, "InvalidParameterCombination"):
+	case csidriver.HasCode(err, "InvalidParameterCombination"):
 		return nil, status.Errorf(codes.InvalidArgument, "Could not create volume %q: invalid argument: %v", r.GetName(),
 			err)
 	case status.Code(err) != codes.Unknown && err != nil:
@@ -121,7 +118,7 @@ func (c *controller) CreateVolume(ctx context.Context, r *csi.CreateVolumeReques
 		return nil, status.Errorf(codes.Aborted, "Could not create volume %q: %v", r.GetName(), err)
 	}
 	id := aws.ToString(out.VolumeId)
-	if err := poll(ctx, func() (bool, error) {
+	if err := csidriver.Poll(ctx, func() (bool, error) {
 		v, err := c.volume(ctx, id)
 		if errors.Is(err, errNotFound) || err == nil && v.State == types.VolumeStateError {
 			return false, c.discard(ctx, r.GetName(), id)
@@ -170,14 +167,14 @@ func (c *controller) create(ctx context.Context, in *ec2.CreateVolumeInput) (*ty
 func (c *controller) copy(ctx context.Context, r *csi.CreateVolumeRequest, w wanted, in *ec2.CreateVolumeInput,
 	source string) (*types.Volume, error) {
 	if w.plain {
-		return nil, invalid("Cannot make an unencrypted clone")
+		return nil, csidriver.Invalid("Cannot make an unencrypted clone")
 	}
 	of, err := c.volume(ctx, source)
 	if err != nil {
 		return nil, status.Errorf(codes.NotFound, "Error source volume with volumeID %v not found: %v", source, err)
 	}
 	if w.key != "" && w.key != aws.ToString(of.KmsKeyId) {
-		return nil, invalid("Cannot provision clone with different KMS key than source volume")
+		return nil, csidriver.Invalid("Cannot provision clone with different KMS key than source volume")
 	}
 	zone := aws.ToString(of.AvailabilityZone)
 	if allowed := r.GetAccessibilityRequirements().GetRequisite(); len(allowed) > 0 &&
@@ -201,7 +198,7 @@ func (c *controller) copy(ctx context.Context, r *csi.CreateVolumeRequest, w wan
 // volumeInput returns the request of EC2 for a volume.
 func (c *controller) volumeInput(r *csi.CreateVolumeRequest, w wanted, size int32) (*ec2.CreateVolumeInput, error) {
 	if w.iops > 0 && w.iopsPerGB > 0 {
-		return nil, invalid("Could not create volume %q: invalid StorageClass parameters; specify either IOPS or "+
+		return nil, csidriver.Invalid("Could not create volume %q: invalid StorageClass parameters; specify either IOPS or "+
 			"IOPSPerGb, not both", r.GetName())
 	}
 	in := &ec2.CreateVolumeInput{
@@ -212,7 +209,8 @@ func (c *controller) volumeInput(r *csi.CreateVolumeRequest, w wanted, size int3
 	for _, capability := range r.GetVolumeCapabilities() {
 		shared := capability.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
 		if shared && in.VolumeType != types.VolumeTypeIo2 {
-			return nil, invalid("Could not create volume %q: multi-attach is only supported for io2 volumes", r.GetName())
+			return nil, csidriver.Invalid("Could not create volume %q: multi-attach is only supported for io2 volumes",
+				r.GetName())
 		}
 		if shared {
 			in.MultiAttachEnabled = aws.Bool(true)
@@ -237,7 +235,7 @@ func (c *controller) volumeInput(r *csi.CreateVolumeRequest, w wanted, size int3
 	if source := r.GetVolumeContentSource(); source != nil {
 		id := source.GetSnapshot().GetSnapshotId()
 		if id == "" && source.GetVolume().GetVolumeId() == "" {
-			return nil, invalid("Unsupported volumeContentSource type")
+			return nil, csidriver.Invalid("Unsupported volumeContentSource type")
 		}
 		if id != "" {
 			in.SnapshotId = &id
@@ -259,6 +257,17 @@ func pickZone(t *csi.TopologyRequirement) string {
 		}
 	}
 	return ""
+}
+
+// check returns why EC2 cannot be reached, or does not let this controller in.
+func (c *controller) check(ctx context.Context) error {
+	_, err := c.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{DryRun: aws.Bool(true)},
+		func(o *ec2.Options) { o.Retryer = aws.NopRetryer{} })
+	if csidriver.HasCode(err, "DryRunOperation") {
+		return nil
+	}
+	return status.Errorf(codes.FailedPrecondition,
+		"Failed health check (verify network connection and IAM credentials): %v", err)
 }
 
 func (c *controller) anyZone(ctx context.Context) (string, error) {
@@ -293,7 +302,7 @@ func (c *controller) nextToken(name string) {
 // volume describes a volume; the error is errNotFound when there is none.
 func (c *controller) volume(ctx context.Context, id string) (types.Volume, error) {
 	out, err := c.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{id}})
-	if hasCode(err, "InvalidVolume.NotFound", "InvalidParameterValue") || err == nil && len(out.Volumes) == 0 {
+	if csidriver.HasCode(err, "InvalidVolume.NotFound", "InvalidParameterValue") || err == nil && len(out.Volumes) == 0 {
 		return types.Volume{}, errNotFound
 	}
 	if err != nil {
@@ -305,9 +314,9 @@ func (c *controller) volume(ctx context.Context, id string) (types.Volume, error
 // DeleteVolume deletes a volume, if it is there.
 func (c *controller) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	if r.GetVolumeId() == "" {
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	}
-	end, err := c.working.begin(r.GetVolumeId())
+	end, err := c.working.Begin(r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -321,8 +330,8 @@ func (c *controller) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeReques
 
 // isMissingVolume reports whether an error says that there is no such volume: IDs that are none are refused.
 func isMissingVolume(err error, id string) bool {
-	return hasCode(err, "InvalidVolume.NotFound") ||
-		hasCode(err, "InvalidParameterValue", "InvalidVolumeID.Malformed") && !strings.HasPrefix(id, "vol-")
+	return csidriver.HasCode(err, "InvalidVolume.NotFound") ||
+		csidriver.HasCode(err, "InvalidParameterValue", "InvalidVolumeID.Malformed") && !strings.HasPrefix(id, "vol-")
 }
 
 // isGone reports whether a volume that could not be deleted is not there: a role that may delete volumes with a tag is
@@ -336,10 +345,10 @@ func (c *controller) isGone(ctx context.Context, id string) bool {
 func (c *controller) ValidateVolumeCapabilities(ctx context.Context, r *csi.ValidateVolumeCapabilitiesRequest) (
 	*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if r.GetVolumeId() == "" {
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	}
 	if len(r.GetVolumeCapabilities()) == 0 {
-		return nil, invalid("Volume capabilities not provided")
+		return nil, csidriver.Invalid("Volume capabilities not provided")
 	}
 	if _, err := c.volume(ctx, r.GetVolumeId()); errors.Is(err, errNotFound) {
 		return nil, status.Error(codes.NotFound, "Volume not found")

@@ -1,9 +1,9 @@
-// Package ebscsi is what the images of the add-on aws-ebs-csi-driver run that cannot be had as Go modules: the CSI
-// driver ebs.csi.aws.com itself, the program that makes it known to kubelet, and the one that answers probes.
+// Package ebscsi is the CSI driver ebs.csi.aws.com, which the images of the add-on aws-ebs-csi-driver run. Upstream's
+// cannot be had as a Go module.
 //
-// They keep the contract of upstream's programs: names, arguments, parameters of storage classes, tags, topology, calls
-// of EC2, and codes of errors (https://github.com/kubernetes-sigs/aws-ebs-csi-driver/tree/master/docs). The driver
-// makes every call for itself where upstream's gathers some into one (--batching, coalesced modifications), and has no
-// metrics of its own. What needs operations of EC2 that are not served here it refuses by name: fast snapshot restores,
-// locks of snapshots, Outposts.
+// It keeps the contract of upstream's: names, arguments, parameters of storage classes, tags, topology, calls of EC2,
+// and codes of errors (https://github.com/kubernetes-sigs/aws-ebs-csi-driver/tree/master/docs). It makes every call for
+// itself where upstream's gathers some into one (--batching, coalesced modifications), and has no metrics of its own.
+// What needs operations of EC2 that are not served here it refuses by name: fast snapshot restores, locks of snapshots,
+// Outposts.
 package ebscsi

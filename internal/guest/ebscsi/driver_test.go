@@ -3,55 +3,31 @@
 package ebscsi
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
+	"github.com/coracle-eks/coracle/internal/guest/csidriver/csidrivertest"
 )
 
 // TestSanity is the suite of the CSI for drivers.
 func TestSanity(t *testing.T) {
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "csi.sock")
-	endpoint := "unix://" + socket
 	c := newController(newFakeEC2(), options{})
-	n := &node{options: options{limit: -1, reserved: -1}, mounter: &fakeMounter{mounts: map[string]string{}},
-		identity: identity{instance: instance, zone: zone, interfaces: 1}}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() {
-		served <- serveGRPC(ctx, slog.New(slog.DiscardHandler), endpoint, func(s *grpc.Server) {
-			csi.RegisterIdentityServer(s, &identityServer{controller: c})
-			csi.RegisterControllerServer(s, c)
-			csi.RegisterNodeServer(s, n)
-		})
-	}()
-	eventually.Nil(t, "the driver listens", func() error { // the suite does not connect again
-		_, err := os.Stat(socket)
-		return err
+	n := &node{options: options{limit: -1, reserved: -1}, mounter: &fakeMounter{},
+		identity: csidriver.Node{Instance: instance, Zone: zone, Interfaces: 1}}
+	csidrivertest.Sanity(t, nil, func(s *grpc.Server) {
+		csi.RegisterIdentityServer(s, &csidriver.Identity{Driver: DriverName, Check: c.check})
+		csi.RegisterControllerServer(s, c)
+		csi.RegisterNodeServer(s, n)
 	})
-	config := sanity.NewTestConfig()
-	config.Address = endpoint
-	config.TargetPath, config.StagingPath = filepath.Join(dir, "target"), filepath.Join(dir, "staging")
-	sanity.Test(t, config)
-	cancel()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
 }
 
 func mounted(kind string) []*csi.VolumeCapability {
@@ -279,7 +255,7 @@ func TestFormatOfNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &fakeMounter{mounts: map[string]string{}}
+			m := &fakeMounter{}
 			n := &node{options: options{legacyXFS: x.legacy}, mounter: m}
 			capability := mounted(x.kind)[0]
 			capability.GetMount().MountFlags = []string{"noatime", "noatime"}
@@ -289,10 +265,10 @@ func TestFormatOfNodes(t *testing.T) {
 			if status.Code(err) != x.code {
 				t.Fatalf("%v, want %v", err, x.code)
 			}
-			if err == nil && !slices.Equal(m.formats, []string{x.want}) {
-				t.Errorf("%q, want %q", m.formats, x.want)
+			if err == nil && !slices.Equal(m.Calls(), []string{x.want}) {
+				t.Errorf("%q, want %q", m.Calls(), x.want)
 			}
-			if err != nil && len(m.mounts) > 0 {
+			if err != nil && m.Count() > 0 {
 				t.Error("refused, and mounted")
 			}
 		})
@@ -303,33 +279,17 @@ func TestVolumesOfANode(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		options options
-		who     identity
+		who     csidriver.Node
 		want    int64
 	}{
-		{options{limit: -1, reserved: -1}, identity{interfaces: 1}, 26},
-		{options{limit: -1, reserved: -1}, identity{interfaces: 3, disks: 2}, 22},
-		{options{limit: -1, reserved: 5}, identity{interfaces: 1}, 22},
-		{options{limit: -1, reserved: -1}, identity{interfaces: 40}, 1},
-		{options{limit: 7, reserved: -1}, identity{interfaces: 40}, 7},
+		{options{limit: -1, reserved: -1}, csidriver.Node{Interfaces: 1}, 26},
+		{options{limit: -1, reserved: -1}, csidriver.Node{Interfaces: 3, Disks: 2}, 22},
+		{options{limit: -1, reserved: 5}, csidriver.Node{Interfaces: 1}, 22},
+		{options{limit: -1, reserved: -1}, csidriver.Node{Interfaces: 40}, 1},
+		{options{limit: 7, reserved: -1}, csidriver.Node{Interfaces: 40}, 7},
 	} {
 		if got := (&node{options: x.options, identity: x.who}).maxVolumes(); got != x.want {
 			t.Errorf("%+v of %+v takes %d, want %d", x.who, x.options, got, x.want)
 		}
-	}
-}
-
-func TestIdentityOfANode(t *testing.T) {
-	t.Parallel()
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{
-		corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelTopologyRegion: "eu-west-1", corev1.LabelTopologyZone: zone}},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + instance}}
-	who, err := identityOfNode(n)
-	if want := (identity{instance: instance, kind: "m5.large", zone: zone, region: "eu-west-1", interfaces: 1}); err !=
-		nil || who != want {
-		t.Errorf("%+v, %v; want %+v", who, err, want)
-	}
-	delete(n.Labels, corev1.LabelTopologyZone)
-	if _, err := identityOfNode(n); err == nil {
-		t.Error("a node without a zone is taken")
 	}
 }

@@ -131,6 +131,49 @@ func TestResolveRefusesWhatIsNoDisk(t *testing.T) {
 	}
 }
 
+// TestGrowthBeforeUse stages a volume that is larger than its file system, on a host where that cannot grow while it is
+// mounted.
+func TestGrowthBeforeUse(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]error{"it grows": nil, "it is broken": errors.New("run e2fsck by hand")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &fakeMounter{small: true, trouble: trouble}
+			n := &node{mounter: m}
+			path := filepath.Join(t.TempDir(), "staging")
+			_, err := n.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: "vol-1", StagingTargetPath: path,
+				VolumeCapability: mounted("")[0], PublishContext: map[string]string{devicePath: "/dev/xvdaa"}})
+			if trouble != nil {
+				if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), trouble.Error()) || m.Count() > 0 {
+					t.Errorf("%v, want %q; %d are mounted", err, trouble, m.Count())
+				}
+				return
+			}
+			if err != nil || m.Source(path) != "/dev/xvdaa" || m.small {
+				t.Errorf("%v, mounted is %q, small: %t", err, m.Source(path), m.small)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNothingIsWrittenToWhatIsReadOnly stages a volume to be read, which is larger than its file system.
+func TestNothingIsWrittenToWhatIsReadOnly(t *testing.T) {
+	t.Parallel()
+	m := &fakeMounter{small: true}
+	n := &node{mounter: m}
+	path := filepath.Join(t.TempDir(), "staging")
+	capability := mounted("")[0]
+	capability.GetMount().MountFlags = []string{"ro"}
+	_, err := n.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: "vol-1", StagingTargetPath: path,
+		VolumeCapability: capability, PublishContext: map[string]string{devicePath: "/dev/xvdaa"}})
+	if err != nil || m.Source(path) != "/dev/xvdaa" || !m.small {
+		t.Errorf("%v, mounted is %q, small: %t", err, m.Source(path), m.small)
+	}
+}
+
 // TestDoubtsOfNodes has volumes that are not where they should be.
 func TestDoubtsOfNodes(t *testing.T) {
 	t.Parallel()
@@ -178,15 +221,15 @@ func TestDoubtsOfNodes(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "path")
-			m := &doubtfulMounter{fakeMounter: &fakeMounter{mounts: map[string]string{}}, find: x.find, has: !x.other}
+			m := &doubtfulMounter{fakeMounter: &fakeMounter{}, find: x.find, has: !x.other}
 			if x.mounted != "" {
-				m.mounts[path] = x.mounted
+				m.Set(path, x.mounted, "")
 			}
 			if err := x.do(&node{mounter: m}, path); status.Code(err) != x.code {
 				t.Errorf("%v, want %v", err, x.code)
 			}
-			if len(m.formats) != x.formats {
-				t.Errorf("mounted %q, want %d", m.formats, x.formats)
+			if len(m.Calls()) != x.formats {
+				t.Errorf("mounted %q, want %d", m.Calls(), x.formats)
 			}
 		})
 	}

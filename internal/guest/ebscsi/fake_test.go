@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,7 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
-	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver/csidrivertest"
 )
 
 // zone is that of the fake EC2, which has one instance.
@@ -274,22 +274,16 @@ func (f *fakeEC2) DescribeAvailabilityZones(_ context.Context, in *ec2.DescribeA
 		ZoneName: aws.String(zone)}}}, nil
 }
 
-// fakeMounter keeps mounts in memory, and directories in a real one.
+// fakeMounter is a mounter whose volumes are the devices of their names.
 type fakeMounter struct {
-	mu      sync.Mutex
-	mounts  map[string]string // devices by path
-	formats []string          // the arguments of mkfs and mount of each
+	csidrivertest.Mounter
+	small   bool // what is mounted is smaller than its device, and cannot grow there
+	trouble error
 }
 
 func (m *fakeMounter) Find(name, _, partition string) (string, error) { return name + partition, nil }
 
-func (m *fakeMounter) Has(path, device string) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mounts[path] == device, nil
-}
-
-func (m *fakeMounter) MakeDir(path string) error { return os.MkdirAll(path, 0o755) }
+func (m *fakeMounter) Has(path, device string) (bool, error) { return m.Source(path) == device, nil }
 
 func (m *fakeMounter) MakeFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -306,60 +300,28 @@ func (m *fakeMounter) Stat(path string) (there, block bool, err error) {
 	return true, false, err
 }
 
-func (m *fakeMounter) IsMounted(path string) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mounts[path] != "", nil
-}
-
-func (m *fakeMounter) MountedDevice(path string) (string, int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	device, references := m.mounts[path], 0
-	for _, d := range m.mounts {
-		if d == device && d != "" {
-			references++
-		}
-	}
-	return device, references, nil
-}
-
-func (m *fakeMounter) Mount(source, target, _ string, options []string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mounts[target] = cmp.Or(m.mounts[source], source)
-	m.formats = append(m.formats, fmt.Sprint(options))
-	return nil
-}
-
 func (m *fakeMounter) FormatAndMount(source, target, kind string, options, format []string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mounts[target] = source
-	m.formats = append(m.formats, fmt.Sprintf("%s%v%v", kind, format, options))
+	m.Set(target, source, fmt.Sprintf("%s%v%v", kind, format, options))
 	return nil
-}
-
-func (m *fakeMounter) Unmount(path string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.mounts, path)
-	err := os.Remove(path)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	return err
 }
 
 func (m *fakeMounter) Grow(string, string) error { return nil }
 
-func (m *fakeMounter) GrowIfSmall(string, string) error { return nil }
+func (m *fakeMounter) GrowIfSmall(string, string) error {
+	if m.small {
+		return errGrowMounted
+	}
+	return nil
+}
+
+func (m *fakeMounter) GrowUnmounted(device string) error {
+	if m.Count() > 0 {
+		return fmt.Errorf("%s is mounted", device)
+	}
+	if m.trouble == nil {
+		m.small = false
+	}
+	return m.trouble
+}
 
 func (m *fakeMounter) DeviceSize(string) (int64, error) { return 10 * gib, nil }
-
-func (m *fakeMounter) Usage(path string) ([]*csi.VolumeUsage, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, fs.ErrNotExist
-	}
-	return []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: gib, Available: gib}}, nil
-}

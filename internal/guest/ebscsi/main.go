@@ -12,17 +12,14 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
-	mount "k8s.io/mount-utils"
-	"k8s.io/utils/exec"
 
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 )
 
@@ -94,7 +91,7 @@ func Main(args []string) int {
 	} else if err != nil {
 		return 2
 	}
-	log := o.logger()
+	log := csidriver.NewLogger(o.verbosity, o.format == "json")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	var err error
@@ -116,17 +113,6 @@ func Main(args []string) int {
 	return 0
 }
 
-func (o *options) logger() *slog.Logger {
-	h := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if o.verbosity >= 4 {
-		h.Level = slog.LevelDebug
-	}
-	if o.format == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, h))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, h))
-}
-
 // serve serves the CSI until the context ends.
 func (o *options) serve(ctx context.Context, log *slog.Logger, mode string, debug bool) error {
 	if err := checkTags(o.tags); err != nil {
@@ -142,17 +128,18 @@ func (o *options) serve(ctx context.Context, log *slog.Logger, mode string, debu
 		c = newController(api, *o)
 	}
 	if mode != "controller" {
-		who, err := findIdentity(ctx, log, &imds.Client{}, os.Getenv("CSI_NODE_NAME"))
+		who, err := csidriver.FindNode(ctx, log, &imds.Client{}, os.Getenv("CSI_NODE_NAME"))
 		if err != nil {
 			return err
 		}
-		n = &node{options: *o, identity: who, mounter: systemMounter{mount.NewSafeFormatAndMount(mount.New(""),
-			exec.New())}}
-		go removeTaint(ctx, log, os.Getenv("CSI_NODE_NAME"))
+		n = &node{options: *o, identity: who, mounter: systemMounter{csidriver.NewMounter()}}
+		go csidriver.Taint{Driver: DriverName, Ready: isRegistered}.Remove(ctx, log, os.Getenv("CSI_NODE_NAME"))
 	}
-	return serveGRPC(ctx, log, o.endpoint, func(s *grpc.Server) {
-		csi.RegisterIdentityServer(s, &identityServer{controller: c})
+	return csidriver.Serve(ctx, log, o.endpoint, func(s *grpc.Server) {
+		who := &csidriver.Identity{Driver: DriverName}
+		csi.RegisterIdentityServer(s, who)
 		if c != nil {
+			who.Check = c.check
 			csi.RegisterControllerServer(s, c)
 		}
 		if n != nil {
@@ -163,22 +150,18 @@ func (o *options) serve(ctx context.Context, log *slog.Logger, mode string, debu
 
 // client returns a client of EC2 with the credentials of the pod: those of its service account's role, or the node's.
 func (o *options) client(ctx context.Context, debug bool) (*ec2.Client, error) {
-	load := []func(*config.LoadOptions) error{config.WithRetryMaxAttempts(8)}
+	var load []func(*config.LoadOptions) error
 	if debug {
 		load = append(load, config.WithClientLogMode(aws.LogRequest|aws.LogRetries|aws.LogResponse))
-	}
-	load = append(load, config.WithEC2IMDSRegion())
-	loading, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	c, err := config.LoadDefaultConfig(loading, load...)
-	if err != nil {
-		return nil, fmt.Errorf("find region and credentials: %w", err)
 	}
 	agent := "aws-ebs-csi-driver"
 	if o.userAgent != "" {
 		agent += "-" + o.userAgent
 	}
-	c.APIOptions = append(c.APIOptions, middleware.AddUserAgentKey(agent))
+	c, err := csidriver.LoadConfig(ctx, agent, load...)
+	if err != nil {
+		return nil, err
+	}
 	return ec2.NewFromConfig(c, func(e *ec2.Options) {
 		if endpoint := os.Getenv("AWS_EC2_ENDPOINT"); endpoint != "" {
 			e.BaseEndpoint = &endpoint

@@ -17,22 +17,24 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
 // ControllerExpandVolume makes a volume larger; its file system grows on the node.
 func (c *controller) ControllerExpandVolume(ctx context.Context, r *csi.ControllerExpandVolumeRequest) (
 	*csi.ControllerExpandVolumeResponse, error) {
 	if r.GetVolumeId() == "" {
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	}
 	if r.GetCapacityRange() == nil {
-		return nil, invalid("Capacity range not provided")
+		return nil, csidriver.Invalid("Capacity range not provided")
 	}
 	size, err := roundSize(r.GetCapacityRange(), 0)
 	if err != nil {
 		return nil, err
 	}
-	end, err := c.working.begin("modify " + r.GetVolumeId())
+	end, err := c.working.Begin("modify " + r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -50,21 +52,21 @@ func (c *controller) ControllerModifyVolume(ctx context.Context, r *csi.Controll
 	*csi.ControllerModifyVolumeResponse, error) {
 	id := r.GetVolumeId()
 	if id == "" {
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	}
 	to, err := readAttributesClass(r.GetMutableParameters())
 	if err != nil {
 		return nil, err
 	}
 	if to.iops != 0 && to.iopsPerGB != 0 {
-		return nil, invalid("invalid VAC parameter; specify either IOPS or IOPSPerGb, not both")
+		return nil, csidriver.Invalid("invalid VAC parameter; specify either IOPS or IOPSPerGb, not both")
 	}
 	tags, err := evaluateTags(to.templates, to.of, false)
 	if err != nil {
-		return nil, invalid("Invalid tag value: %v", err)
+		return nil, csidriver.Invalid("Invalid tag value: %v", err)
 	}
 	maps.Copy(tags, to.tags)
-	end, err := c.working.begin("modify " + id)
+	end, err := c.working.Begin("modify " + id)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +106,9 @@ func modifyError(id string, err error) error {
 	switch {
 	case errors.Is(err, errNotFound):
 		code = codes.NotFound
-	case hasCode(err, "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter"):
+	case csidriver.HasCode(err, "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter"):
 		code = codes.InvalidArgument
-	case hasCode(err, "VolumeModificationSizeLimitExceeded", "MaxIOPSLimitExceeded"):
+	case csidriver.HasCode(err, "VolumeModificationSizeLimitExceeded", "MaxIOPSLimitExceeded"):
 		code = codes.ResourceExhausted
 	}
 	return status.Errorf(code, "Could not modify volume %q: %v", id, err)
@@ -173,7 +175,7 @@ func wantedIOPS(v types.Volume, size int32, kind string, to change) int32 {
 // modification returns the state of the last modification of a volume, "" when it never had one.
 func (c *controller) modification(ctx context.Context, id string) (types.VolumeModificationState, error) {
 	out, err := c.ec2.DescribeVolumesModifications(ctx, &ec2.DescribeVolumesModificationsInput{VolumeIds: []string{id}})
-	if hasCode(err, "InvalidVolumeModification.NotFound") || err == nil && len(out.VolumesModifications) == 0 {
+	if csidriver.HasCode(err, "InvalidVolumeModification.NotFound") || err == nil && len(out.VolumesModifications) == 0 {
 		return "", nil
 	}
 	if err != nil {
@@ -185,7 +187,7 @@ func (c *controller) modification(ctx context.Context, id string) (types.VolumeM
 // awaitModification waits until no modification is under way, and returns the size of the volume if it is what was
 // asked for.
 func (c *controller) awaitModification(ctx context.Context, id string, size int32, to change) (int32, error) {
-	if err := poll(ctx, func() (bool, error) {
+	if err := csidriver.Poll(ctx, func() (bool, error) {
 		state, err := c.modification(ctx, id)
 		return state != types.VolumeModificationStateModifying, err
 	}); err != nil {

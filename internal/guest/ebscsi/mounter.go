@@ -14,6 +14,9 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
+	"k8s.io/utils/exec"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
 // mounter is what the service of a node does to the node.
@@ -33,14 +36,18 @@ type mounter interface {
 	FormatAndMount(source, target, kind string, options, format []string) error
 	// Unmount unmounts what is mounted, if there is something, and removes the path.
 	Unmount(path string) error
+	// Grow makes a file system that is mounted as large as its device. The error is errGrowMounted where the host has no
+	// right to.
 	Grow(device, path string) error
 	GrowIfSmall(device, path string) error
+	// GrowUnmounted makes an ext3 or ext4 that is not mounted as large as its device.
+	GrowUnmounted(device string) error
 	DeviceSize(device string) (int64, error)
 	Usage(path string) ([]*csi.VolumeUsage, error)
 }
 
 // systemMounter runs the programs of the image.
-type systemMounter struct{ *mount.SafeFormatAndMount }
+type systemMounter struct{ csidriver.Mounter }
 
 var (
 	devicePattern = regexp.MustCompile(`^/dev/[A-Za-z0-9]+$`)
@@ -123,10 +130,6 @@ func (systemMounter) Has(path, device string) (bool, error) {
 	return st.Dev == number, nil
 }
 
-func (systemMounter) MakeDir(path string) error {
-	return os.MkdirAll(path, 0o755)
-}
-
 func (systemMounter) MakeFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE, 0o644)
 	if err != nil {
@@ -144,43 +147,19 @@ func (systemMounter) Stat(path string) (there, block bool, err error) {
 	return true, st.Mode&unix.S_IFMT == unix.S_IFBLK, err
 }
 
-// IsMounted unmounts what is broken.
-func (m systemMounter) IsMounted(path string) (bool, error) {
-	not, err := m.IsLikelyNotMountPoint(path)
-	switch {
-	case os.IsNotExist(err):
-		return false, nil
-	case err == nil:
-		return !not, nil
-	}
-	if _, broken := mount.PathExists(path); broken != nil && mount.IsCorruptedMnt(broken) {
-		return false, m.Unmount(path)
-	}
-	return false, err
-}
-
-func (m systemMounter) MountedDevice(path string) (string, int, error) {
-	return mount.GetDeviceNameFromMount(m.SafeFormatAndMount, path)
-}
-
-func (m systemMounter) Mount(source, target, kind string, options []string) error {
-	return m.SafeFormatAndMount.Mount(source, target, kind, options)
-}
-
 func (m systemMounter) FormatAndMount(source, target, kind string, options, format []string) error {
 	return m.FormatAndMountSensitiveWithFormatOptions(source, target, kind, options, nil, format)
 }
 
-func (m systemMounter) Unmount(path string) error {
-	err := mount.CleanupMountPoint(path, m.SafeFormatAndMount, false)
-	if err != nil && strings.Contains(err.Error(), "not mounted") {
-		return nil
-	}
-	return err
-}
+// errGrowMounted is the error of a file system that cannot grow while it is mounted.
+var errGrowMounted = errors.New("ext3 and ext4 grow while they are mounted only where root of the host has " +
+	"CAP_SYS_RESOURCE; delete the pods that use the volume, and it grows before it is mounted again")
 
 func (m systemMounter) Grow(device, path string) error {
 	_, err := mount.NewResizeFs(m.Exec).Resize(device, path)
+	if err != nil && strings.Contains(err.Error(), "Permission denied to resize filesystem") { // of resize2fs
+		return fmt.Errorf("%w: %w", errGrowMounted, err)
+	}
 	return err
 }
 
@@ -192,26 +171,24 @@ func (m systemMounter) GrowIfSmall(device, path string) error {
 	return m.Grow(device, path)
 }
 
+// GrowUnmounted checks the file system first, without which resize2fs does nothing.
+func (m systemMounter) GrowUnmounted(device string) error {
+	const corrected = 1 // an exit status
+	out, err := m.Exec.Command("e2fsck", "-f", "-p", device).CombinedOutput()
+	var exit exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitStatus() != corrected) {
+		return fmt.Errorf("e2fsck -f -p %s: %w: %s", device, err, out)
+	}
+	if out, err := m.Exec.Command("resize2fs", device).CombinedOutput(); err != nil {
+		return fmt.Errorf("resize2fs %s: %w: %s", device, err, out)
+	}
+	return nil
+}
+
 func (m systemMounter) DeviceSize(device string) (int64, error) {
 	out, err := m.Exec.Command("blockdev", "--getsize64", device).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("blockdev --getsize64 %s: %w: %s", device, err, out)
 	}
 	return strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-}
-
-func (systemMounter) Usage(path string) ([]*csi.VolumeUsage, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return nil, err
-	}
-	size := st.Bsize
-	blocks := func(n uint64) int64 { return int64(n) * size }
-	usage := []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Available: blocks(st.Bavail), Total: blocks(st.Blocks),
-		Used: blocks(st.Blocks - min(st.Bfree, st.Blocks))}}
-	if st.Files > 0 {
-		usage = append(usage, &csi.VolumeUsage{Unit: csi.VolumeUsage_INODES, Available: int64(st.Ffree),
-			Total: int64(st.Files), Used: int64(st.Files - min(st.Ffree, st.Files))})
-	}
-	return usage, nil
 }

@@ -4,6 +4,7 @@ package ebscsi
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,35 +12,32 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
 // node is the service of a node.
 type node struct {
 	csi.UnimplementedNodeServer
 	options  options
-	identity identity
+	identity csidriver.Node
 	mounter  mounter
-	working  inFlight
+	working  csidriver.InFlight
 }
 
 // NodeGetCapabilities answers what nodes can do.
 func (*node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse,
 	error) {
-	var out csi.NodeGetCapabilitiesResponse
-	for _, c := range []csi.NodeServiceCapability_RPC_Type{csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
-		csi.NodeServiceCapability_RPC_EXPAND_VOLUME, csi.NodeServiceCapability_RPC_GET_VOLUME_STATS} {
-		out.Capabilities = append(out.Capabilities, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{
-			Rpc: &csi.NodeServiceCapability_RPC{Type: c}}})
-	}
-	return &out, nil
+	return csidriver.NodeCapabilities(csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME, csi.NodeServiceCapability_RPC_GET_VOLUME_STATS), nil
 }
 
 // NodeGetInfo answers which instance the node is, where it is, and how many volumes it takes.
 func (n *node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
-		NodeId: n.identity.instance, MaxVolumesPerNode: n.maxVolumes(),
-		AccessibleTopology: &csi.Topology{Segments: map[string]string{zoneKey: n.identity.zone,
-			driverZoneKey: n.identity.zone, osKey: "linux"}},
+		NodeId: n.identity.Instance, MaxVolumesPerNode: n.maxVolumes(),
+		AccessibleTopology: &csi.Topology{Segments: map[string]string{zoneKey: n.identity.Zone,
+			driverZoneKey: n.identity.Zone, osKey: "linux"}},
 	}, nil
 }
 
@@ -55,16 +53,16 @@ func (n *node) maxVolumes() int64 {
 	}
 	reserved := n.options.reserved
 	if reserved < 0 {
-		reserved = n.identity.disks + 1 // and the root volume
+		reserved = n.identity.Disks + 1 // and the root volume
 	}
-	return int64(max(1, attachments-reserved-(n.identity.interfaces-1)))
+	return int64(max(1, attachments-reserved-(n.identity.Interfaces-1)))
 }
 
 // checkAttributes refuses a partition that is no number.
 func checkAttributes(attributes map[string]string) (partition string, err error) {
 	partition, ok := attributes[partitionAttribute]
 	if n, err := strconv.ParseInt(partition, 10, 64); ok && (err != nil || n < 0) {
-		return "", invalid("Volume Attribute is not valid")
+		return "", csidriver.Invalid("Volume Attribute is not valid")
 	}
 	if partition == "0" {
 		return "", nil
@@ -77,13 +75,13 @@ func (n *node) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest)
 	target, capability := r.GetStagingTargetPath(), r.GetVolumeCapability()
 	switch {
 	case r.GetVolumeId() == "":
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	case target == "":
-		return nil, invalid("Staging target not provided")
+		return nil, csidriver.Invalid("Staging target not provided")
 	case capability == nil:
-		return nil, invalid("Volume capability not provided")
+		return nil, csidriver.Invalid("Volume capability not provided")
 	case !checkCapability(capability):
-		return nil, invalid("Volume capability not supported")
+		return nil, csidriver.Invalid("Volume capability not supported")
 	}
 	partition, err := checkAttributes(r.GetVolumeContext())
 	if err != nil {
@@ -93,24 +91,24 @@ func (n *node) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest)
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
 	if capability.GetMount() == nil {
-		return nil, invalid("NodeStageVolume: mount is nil within volume capability")
+		return nil, csidriver.Invalid("NodeStageVolume: mount is nil within volume capability")
 	}
 	kind := fileSystem(capability)
 	if _, known := unsupported[kind]; !known {
-		return nil, invalid("NodeStageVolume: invalid fstype %s", kind)
+		return nil, csidriver.Invalid("NodeStageVolume: invalid fstype %s", kind)
 	}
 	format, err := n.formatOptions(kind, r.GetVolumeContext())
 	if err != nil {
 		return nil, err
 	}
-	end, err := n.working.begin(r.GetVolumeId())
+	end, err := n.working.Begin(r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	device := r.GetPublishContext()[devicePath]
 	if device == "" {
-		return nil, invalid("Device path not provided")
+		return nil, csidriver.Invalid("Device path not provided")
 	}
 	source, err := n.mounter.Find(device, r.GetVolumeId(), partition)
 	if err != nil {
@@ -126,15 +124,36 @@ func (n *node) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest)
 	if mounted {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
-	if err := n.mounter.FormatAndMount(source, target, kind, mountOptions(kind, capability.GetMount().GetMountFlags()),
-		format); err != nil {
+	options := mountOptions(kind, capability.GetMount().GetMountFlags())
+	if err := n.mounter.FormatAndMount(source, target, kind, options, format); err != nil {
 		return nil, status.Errorf(codes.Internal, "could not format %q and mount it at %q: %v", source, target, err)
 	}
-	// A volume from a snapshot may be larger than its file system.
-	if err := n.mounter.GrowIfSmall(source, target); err != nil {
+	if slices.Contains(options, "ro") { // nothing is written to what is only to be read
+		return &csi.NodeStageVolumeResponse{}, nil
+	}
+	// A volume from a snapshot may be larger than its file system, and so may one that has grown meanwhile.
+	err = n.mounter.GrowIfSmall(source, target)
+	if errors.Is(err, errGrowMounted) {
+		err = n.growUnmounted(source, target, kind, options)
+	}
+	if err != nil {
 		return nil, status.Errorf(codes.Internal, "Could not resize volume %q (%q): %v", r.GetVolumeId(), source, err)
 	}
 	return &csi.NodeStageVolumeResponse{}, nil
+}
+
+// growUnmounted grows a file system that no pod has yet, and mounts it again.
+func (n *node) growUnmounted(source, target, kind string, options []string) error {
+	if err := n.mounter.Unmount(target); err != nil {
+		return err
+	}
+	if err := n.mounter.GrowUnmounted(source); err != nil {
+		return err
+	}
+	if err := n.mounter.MakeDir(target); err != nil {
+		return err
+	}
+	return n.mounter.FormatAndMount(source, target, kind, options, nil)
 }
 
 // isStaged reports whether a device is mounted at a path, under whichever of its names.
@@ -167,9 +186,9 @@ func (n *node) formatOptions(kind string, attributes map[string]string) (argumen
 			return
 		}
 		if !alphanumeric.MatchString(value) {
-			err = invalid("Invalid %s (aborting!)", name)
+			err = csidriver.Invalid("Invalid %s (aborting!)", name)
 		} else if !supports(kind, name) {
-			err = invalid("Cannot use %s with fstype %s", name, kind)
+			err = csidriver.Invalid("Cannot use %s with fstype %s", name, kind)
 		} else if flag != "" {
 			arguments = append(arguments, flag, prefix+value)
 		}
@@ -203,12 +222,12 @@ func (n *node) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequ
 	error) {
 	target := r.GetStagingTargetPath()
 	if r.GetVolumeId() == "" {
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	}
 	if target == "" {
-		return nil, invalid("Staging target not provided")
+		return nil, csidriver.Invalid("Staging target not provided")
 	}
-	end, err := n.working.begin(r.GetVolumeId())
+	end, err := n.working.Begin(r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -232,21 +251,21 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 	target, capability := r.GetTargetPath(), r.GetVolumeCapability()
 	switch {
 	case r.GetVolumeId() == "":
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	case r.GetStagingTargetPath() == "":
-		return nil, invalid("Staging target not provided")
+		return nil, csidriver.Invalid("Staging target not provided")
 	case target == "":
-		return nil, invalid("Target path not provided")
+		return nil, csidriver.Invalid("Target path not provided")
 	case capability == nil:
-		return nil, invalid("Volume capability not provided")
+		return nil, csidriver.Invalid("Volume capability not provided")
 	case !checkCapability(capability):
-		return nil, invalid("Volume capability not supported")
+		return nil, csidriver.Invalid("Volume capability not supported")
 	}
 	partition, err := checkAttributes(r.GetVolumeContext())
 	if err != nil {
 		return nil, err
 	}
-	end, err := n.working.begin(r.GetVolumeId())
+	end, err := n.working.Begin(r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +278,7 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 	if capability.GetBlock() != nil {
 		device := r.GetPublishContext()[devicePath]
 		if device == "" {
-			return nil, invalid("Device path not provided")
+			return nil, csidriver.Invalid("Device path not provided")
 		}
 		if source, err = n.mounter.Find(device, r.GetVolumeId(), partition); err != nil {
 			return nil, status.Errorf(codes.NotFound, "Failed to find device path %s. %v", device, err)
@@ -270,7 +289,7 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 		}
 	} else {
 		if kind = fileSystem(capability); !slices.Contains([]string{ext3, ext4, xfs}, kind) {
-			return nil, invalid("NodePublishVolume: invalid fstype %s", kind)
+			return nil, csidriver.Invalid("NodePublishVolume: invalid fstype %s", kind)
 		}
 		options = mountOptions(kind, append(options, capability.GetMount().GetMountFlags()...))
 		err = n.mounter.MakeDir(target)
@@ -299,12 +318,12 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 func (n *node) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (
 	*csi.NodeUnpublishVolumeResponse, error) {
 	if r.GetVolumeId() == "" {
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	}
 	if r.GetTargetPath() == "" {
-		return nil, invalid("Target path not provided")
+		return nil, csidriver.Invalid("Target path not provided")
 	}
-	end, err := n.working.begin(r.GetVolumeId())
+	end, err := n.working.Begin(r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -321,13 +340,13 @@ func (n *node) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeReques
 	id, path, capability := r.GetVolumeId(), r.GetVolumePath(), r.GetVolumeCapability()
 	switch {
 	case id == "":
-		return nil, invalid("Volume ID not provided")
+		return nil, csidriver.Invalid("Volume ID not provided")
 	case path == "":
-		return nil, invalid("volume path must be provided")
+		return nil, csidriver.Invalid("volume path must be provided")
 	case capability != nil && !checkCapability(capability):
-		return nil, invalid("VolumeCapability is invalid")
+		return nil, csidriver.Invalid("VolumeCapability is invalid")
 	}
-	end, err := n.working.begin(id)
+	end, err := n.working.Begin(id)
 	if err != nil {
 		return nil, err
 	}
@@ -371,10 +390,10 @@ func (n *node) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRe
 	*csi.NodeGetVolumeStatsResponse, error) {
 	path := r.GetVolumePath()
 	if r.GetVolumeId() == "" {
-		return nil, invalid("NodeGetVolumeStats volume ID was empty")
+		return nil, csidriver.Invalid("NodeGetVolumeStats volume ID was empty")
 	}
 	if path == "" {
-		return nil, invalid("NodeGetVolumeStats volume path was empty")
+		return nil, csidriver.Invalid("NodeGetVolumeStats volume path was empty")
 	}
 	there, block, err := n.mounter.Stat(path)
 	if err != nil {

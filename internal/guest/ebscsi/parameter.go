@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
 // The attributes of a volume that are formatting options of its file system; parameters of classes have the same names.
@@ -47,10 +47,6 @@ var formatting = map[string]bool{blockSize: false, inodeSize: false, bytesPerIno
 
 var alphanumeric = regexp.MustCompile(`^[a-zA-Z0-9]+$`)
 
-func invalid(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, format, args...)
-}
-
 // wanted is what a storage class and its attributes class say of a volume.
 type wanted struct {
 	kind                              string
@@ -65,7 +61,7 @@ type wanted struct {
 func parseInt32(what, value string) (int32, error) {
 	n, err := strconv.ParseInt(value, 10, 32)
 	if err != nil {
-		return 0, invalid("Could not parse invalid %s: %v", what, err)
+		return 0, csidriver.Invalid("Could not parse invalid %s: %v", what, err)
 	}
 	return int32(n), nil
 }
@@ -86,7 +82,7 @@ func (o options) readClass(r *csi.CreateVolumeRequest) (wanted, error) {
 			}
 		case formats:
 			if !alphanumeric.MatchString(value) {
-				return w, invalid("Could not parse %s (%s)", key, value)
+				return w, csidriver.Invalid("Could not parse %s (%s)", key, value)
 			}
 			w.attributes[lower] = value
 		case lower == "type":
@@ -118,7 +114,7 @@ func (o options) readClass(r *csi.CreateVolumeRequest) (wanted, error) {
 		case strings.HasPrefix(key, "tagSpecification"):
 			templates = append(templates, value)
 		default:
-			return w, invalid("Invalid parameter key %s for CreateVolume", key)
+			return w, csidriver.Invalid("Invalid parameter key %s for CreateVolume", key)
 		}
 		if err != nil {
 			return w, err
@@ -129,7 +125,7 @@ func (o options) readClass(r *csi.CreateVolumeRequest) (wanted, error) {
 		return w, err
 	}
 	if m.deletes != nil {
-		return w, invalid("Invalid mutable parameter key: tagDeletion")
+		return w, csidriver.Invalid("Invalid mutable parameter key: tagDeletion")
 	}
 	// Those of the attributes class come first.
 	if m.iops != 0 {
@@ -143,7 +139,7 @@ func (o options) readClass(r *csi.CreateVolumeRequest) (wanted, error) {
 	}
 	tags, err := evaluateTags(append(templates, m.templates...), of, o.warnTags)
 	if err != nil {
-		return w, invalid("Invalid tag value: %v", err)
+		return w, csidriver.Invalid("Invalid tag value: %v", err)
 	}
 	w.tags[tagVolumeName], w.tags[tagDriver] = r.GetName(), "true"
 	o.addClusterTags(w.tags, r.GetName(), true)
@@ -157,15 +153,15 @@ func (w wanted) checkFormatting(capabilities []*csi.VolumeCapability) error {
 	for option := range w.attributes {
 		for _, c := range capabilities {
 			if c.GetBlock() != nil {
-				return invalid("Cannot use %s with block volume", option)
+				return csidriver.Invalid("Cannot use %s with block volume", option)
 			}
 			if kind := fileSystem(c); !supports(kind, option) {
-				return invalid("Cannot use %s with fstype %s", option, kind)
+				return csidriver.Invalid("Cannot use %s with fstype %s", option, kind)
 			}
 		}
 	}
 	if w.attributes[ext4ClusterSize] != "" && w.attributes[ext4BigAlloc] == "" {
-		return invalid("Cannot set ext4BigAllocClusterSize when ext4BigAlloc is false")
+		return csidriver.Invalid("Cannot set ext4BigAllocClusterSize when ext4BigAlloc is false")
 	}
 	return nil
 }
@@ -232,11 +228,11 @@ func readAttributesClass(parameters map[string]string) (change, error) {
 			c.templates = append(c.templates, value)
 		case strings.HasPrefix(key, "tagDeletion"):
 			if err = checkTags(map[string]string{value: ""}); err != nil {
-				err = invalid("Cannot delete reserved tag: %v", err)
+				err = csidriver.Invalid("Cannot delete reserved tag: %v", err)
 			}
 			c.deletes = append(c.deletes, value)
 		default:
-			return c, invalid("Invalid mutable parameter key: %s", key)
+			return c, csidriver.Invalid("Invalid mutable parameter key: %s", key)
 		}
 		if err != nil {
 			return c, err
@@ -293,11 +289,11 @@ func roundSize(r *csi.CapacityRange, otherwise int64) (int32, error) {
 	if r != nil {
 		size = (r.GetRequiredBytes() + gib - 1) / gib
 		if limit := r.GetLimitBytes(); limit > 0 && limit < size*gib {
-			return 0, invalid("After round-up, volume size exceeds the limit specified")
+			return 0, csidriver.Invalid("After round-up, volume size exceeds the limit specified")
 		}
 	}
 	if size < 0 || size > 1<<30 {
-		return 0, invalid("the size of %d bytes is no size of a volume", r.GetRequiredBytes())
+		return 0, csidriver.Invalid("the size of %d bytes is no size of a volume", r.GetRequiredBytes())
 	}
 	return int32(size), nil
 }

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
 // CreateSnapshot takes a snapshot of a volume. One of the same name is the same snapshot.
@@ -23,12 +25,12 @@ func (c *controller) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRe
 	error) {
 	name, volume := r.GetName(), r.GetSourceVolumeId()
 	if name == "" {
-		return nil, invalid("Snapshot name not provided")
+		return nil, csidriver.Invalid("Snapshot name not provided")
 	}
 	if volume == "" {
-		return nil, invalid("Snapshot volume source ID not provided")
+		return nil, csidriver.Invalid("Snapshot volume source ID not provided")
 	}
-	end, err := c.working.begin(name)
+	end, err := c.working.Begin(name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func (c *controller) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRe
 		TagSpecifications: specifyTags(types.ResourceTypeSnapshot, tags),
 		Description:       aws.String("Created by AWS EBS CSI driver for volume " + volume)})
 	switch {
-	case hasCode(err, "SnapshotLimitExceeded"):
+	case csidriver.HasCode(err, "SnapshotLimitExceeded"):
 		return nil, status.Errorf(codes.ResourceExhausted, "Could not create snapshot (resource exhausted) %q: %v", name,
 			err)
 	case err != nil:
@@ -82,17 +84,18 @@ func (o options) readSnapshotClass(r *csi.CreateSnapshotRequest) (map[string]str
 			of.VolumeSnapshotContentName = value
 		case "fastsnapshotrestoreavailabilityzones", "lockmode", "lockduration", "lockexpirationdate",
 			"lockcooloffperiod", "outpostarn":
-			return nil, invalid("Parameter %s: this EC2 has no fast snapshot restores, locks of snapshots or Outposts", key)
+			return nil, csidriver.Invalid(
+				"Parameter %s: this EC2 has no fast snapshot restores, locks of snapshots or Outposts", key)
 		default:
 			if !strings.HasPrefix(key, "tagSpecification") {
-				return nil, invalid("Invalid parameter key %s for CreateSnapshot", key)
+				return nil, csidriver.Invalid("Invalid parameter key %s for CreateSnapshot", key)
 			}
 			templates = append(templates, value)
 		}
 	}
 	own, err := evaluateTags(templates, of, o.warnTags)
 	if err != nil {
-		return nil, invalid("Invalid tag value: %v", err)
+		return nil, csidriver.Invalid("Invalid tag value: %v", err)
 	}
 	tags := map[string]string{tagSnapshotName: r.GetName(), tagDriver: "true"}
 	o.addClusterTags(tags, r.GetName(), false)
@@ -111,8 +114,8 @@ func describeSnapshot(s types.Snapshot) *csi.Snapshot {
 
 // isMissingSnapshot reports whether an error says that there is no such snapshot.
 func isMissingSnapshot(err error, id string) bool {
-	return hasCode(err, "InvalidSnapshot.NotFound") ||
-		hasCode(err, "InvalidParameterValue", "InvalidSnapshotID.Malformed") && !strings.HasPrefix(id, "snap-")
+	return csidriver.HasCode(err, "InvalidSnapshot.NotFound") ||
+		csidriver.HasCode(err, "InvalidParameterValue", "InvalidSnapshotID.Malformed") && !strings.HasPrefix(id, "snap-")
 }
 
 // DeleteSnapshot deletes a snapshot, if it is there.
@@ -120,9 +123,9 @@ func (c *controller) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRe
 	error) {
 	id := r.GetSnapshotId()
 	if id == "" {
-		return nil, invalid("Snapshot ID not provided")
+		return nil, csidriver.Invalid("Snapshot ID not provided")
 	}
-	end, err := c.working.begin(id)
+	end, err := c.working.Begin(id)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +175,7 @@ func (c *controller) ListSnapshots(ctx context.Context, r *csi.ListSnapshotsRequ
 	switch {
 	case isMissingSnapshot(err, r.GetSnapshotId()) && r.GetSnapshotId() != "":
 		return &csi.ListSnapshotsResponse{}, nil
-	case hasCode(err, "InvalidParameterValue", "InvalidNextToken") && r.GetStartingToken() != "":
+	case csidriver.HasCode(err, "InvalidParameterValue", "InvalidNextToken") && r.GetStartingToken() != "":
 		return nil, status.Errorf(codes.Aborted, "Could not list snapshots: %v", err)
 	case err != nil:
 		return nil, status.Errorf(codes.Internal, "Could not list snapshots: %v", err)

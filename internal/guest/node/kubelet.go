@@ -8,9 +8,9 @@ package node
 // In a user namespace of its own it cannot change settings of the whole kernel, and is configured to go on without.
 // https://kubernetes.io/docs/tasks/administer-cluster/kubelet-in-userns/
 //
-// Its disk is the host's, which is large and may be nearly full without being short of space: what EKS keeps free, a
-// tenth of a root volume, is said in bytes, and cached images are not deleted because the host's disk has become 85%
-// full.
+// Without a disk of its own it has the host's, which is large and may be nearly full without being short of space: what
+// EKS keeps free, a tenth of a root volume, is said in bytes, and cached images are not deleted because the host's disk
+// has become 85% full.
 func FitKubelet(config map[string]any, root string) {
 	config["cgroupDriver"] = "cgroupfs"
 	if CgroupV1(root) {
@@ -28,6 +28,9 @@ func FitKubelet(config map[string]any, root string) {
 		default:
 			config["featureGates"] = map[string]any{"KubeletInUserNamespace": true}
 		}
+	}
+	if HasOwnDisk(root) {
+		return
 	}
 	switch eviction := config["evictionHard"].(type) {
 	case map[string]string:

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
 func TestTheKubeletIsToldOfItsUserNamespace(t *testing.T) {
@@ -36,6 +38,32 @@ func TestTheKubeletIsToldOfItsUserNamespace(t *testing.T) {
 			if typed[gate] != c.want || (read[gate] == true) != c.want || (gates[gate] == true) != c.want ||
 				!typed["Other"] {
 				t.Errorf("gates are %v, %v and %v", typed, read, none)
+			}
+		})
+	}
+}
+
+func TestTheKubeletIsToldOfItsDisk(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]bool{"the host's disk": false, "a disk of its own": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			if own {
+				file := filepath.Join(root, boot.HostDir, boot.DiskFile)
+				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			config := map[string]any{"evictionHard": map[string]any{"nodefs.available": "10%"}}
+			FitKubelet(config, root)
+			reserve, collects := config["evictionHard"].(map[string]any)["nodefs.available"],
+				config["imageGCHighThresholdPercent"] == nil
+			if (reserve == "10%") != own || collects != own {
+				t.Errorf("the configuration is %v", config)
 			}
 		})
 	}

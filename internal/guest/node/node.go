@@ -16,6 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
 
@@ -110,6 +111,12 @@ func CPUs() int {
 		}
 	}
 	return max(count, 1)
+}
+
+// HasOwnDisk reports whether the machine keeps its files on a disk of its own, whose size bounds them.
+func HasOwnDisk(root string) bool {
+	_, err := os.Stat(filepath.Join("/", root, boot.HostDir, boot.DiskFile))
+	return err == nil
 }
 
 // InUserNamespace reports whether the machine's users are not those of the host.

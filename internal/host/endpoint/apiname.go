@@ -32,9 +32,9 @@ var labelsBeforeService = map[string][]string{
 
 // isAPIName reports whether a name (lower case, no dot at the end) is that of an AWS API: SERVICE.REGION.amazonaws.com,
 // SERVICE-fips.REGION.amazonaws.com, SERVICE.REGION.api.aws, SERVICE.amazonaws.com for the global ones, and those with
-// something before the service. S3 is not among them, because so much else is downloaded from there, but for
-// CloudFormation's bucket of wait conditions; nor are names of what belongs to a customer, such as load balancers,
-// databases and instances.
+// something before the service, of which the one of the public keys of load balancers is served, too. S3 is not among
+// them, because so much else is downloaded from there, but for CloudFormation's bucket of wait conditions; nor are the
+// names of what belongs to a customer, such as load balancers, databases and instances.
 func isAPIName(name string) bool {
 	for _, domain := range apiDomains {
 		rest, ok := strings.CutSuffix(name, "."+domain)
@@ -53,6 +53,8 @@ func isAPIName(name string) bool {
 		}
 		service, head := labels[len(labels)-1], strings.Join(labels[:len(labels)-1], ".")
 		switch {
+		case service == "elb" && head == "public-keys.auth":
+			return true
 		case service == "s3" && strings.HasPrefix(head, "cloudformation-waitcondition-"):
 			return true
 		case service == "" || service == "s3" || strings.HasPrefix(service, "s3-") || service == "compute" ||

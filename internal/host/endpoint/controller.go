@@ -1,13 +1,10 @@
 package endpoint
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -16,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/balancing"
 	"github.com/coracle-eks/coracle/internal/host/hostsfile"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -68,9 +66,10 @@ type Controller struct {
 	o    Options
 	rows tables
 
-	mu       sync.Mutex
-	written  []byte            // what the process has read
-	problems map[string]string // that it has said then
+	process  *Process
+	balancer *balancing.Reader
+
+	mu sync.Mutex
 }
 
 // New returns a Controller, which does nothing until it is run.
@@ -84,7 +83,9 @@ func New(o Options) (*Controller, error) {
 	if o.SetNames == nil {
 		o.SetNames = hostsfile.Set
 	}
-	return &Controller{o: o, rows: openTables(o.Store)}, nil
+	return &Controller{o: o, rows: openTables(o.Store), balancer: balancing.NewReader(o.Store), process: &Process{
+		Host: o.Host, Name: ProcessName, Dir: o.Dir, LogFile: o.LogFile, Program: o.Program, MemoryLimit: "64MiB",
+	}}, nil
 }
 
 // Controllers returns the controllers that reconcile.Run runs.
@@ -107,6 +108,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.rows.instances, "", all),
 			reconcile.Mapped(c.rows.mountTargets, "", all),
 			reconcile.Mapped(c.rows.subnets, "", all),
+			reconcile.Mapped(c.rows.balancers, "", all),
+			reconcile.Mapped(c.rows.targetHealths, "", all),
 		},
 		Resync:     30 * time.Second,
 		MaxBackoff: 5 * time.Second,
@@ -247,74 +250,10 @@ func (c *Controller) reconcileAll(ctx context.Context, again bool) (problems map
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
 	if err := c.o.SetNames(ctx, c.o.Owner, hosts); err != nil {
 		// The clusters work all the same, for everybody who finds them.
 		c.o.Log.Warn("cannot enter the names of cluster endpoints into "+hostsfile.File+
 			": kubectl on this host will not find them", "error", err)
 	}
-	started, err := c.o.Host.Ensure(ctx, c.processSpec())
-	if err != nil {
-		return nil, fmt.Errorf("start the process that serves cluster endpoints and DNS: %w", err)
-	}
-	if bytes.Equal(text, c.written) && !again && started.Running {
-		return c.problems, nil // and a process that has started since has read it
-	}
-	c.written = nil
-	if err := writeConfig(c.o.Dir, text); err != nil {
-		return nil, fmt.Errorf("tell the endpoint process what to do: %w", err)
-	}
-	answer, err := c.notifyProcess(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("the endpoint process does not answer (its log is %s): %w", c.o.LogFile, err)
-	}
-	c.written, c.problems = text, answer.Problems
-	return c.problems, nil
-}
-
-// processSpec returns the spec of the process. Its arguments stay the same: a change would replace the process, and
-// break every connection.
-func (c *Controller) processSpec() process.Spec {
-	return process.Spec{
-		Name: ProcessName,
-		Path: c.o.Program,
-		Args: []string{"endpoint", "--dir", c.o.Dir},
-		Env: []string{
-			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			"HOME=" + filepath.Dir(c.o.LogFile),
-			"GOGC=50", "GOMEMLIMIT=64MiB",
-		},
-		Dir:         "/",
-		Log:         c.o.LogFile,
-		Grace:       5 * time.Second,
-		OOMScoreAdj: process.EndpointOOMScoreAdj,
-		Revision:    "1",
-	}
-}
-
-// notifyProcess makes the process read its file, and returns its report. It waits a moment for a process that is
-// starting.
-func (c *Controller) notifyProcess(ctx context.Context) (r report, err error) {
-	ctx, cancel := context.WithTimeout(ctx, controlTime)
-	defer cancel()
-	wait := time.NewTicker(10 * time.Millisecond)
-	defer wait.Stop()
-	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "unix", controlSocket(c.o.Dir))
-		if err == nil {
-			deadline, _ := ctx.Deadline()
-			err = errors.Join(conn.SetDeadline(deadline), json.NewDecoder(conn).Decode(&r), conn.Close())
-			if err == nil {
-				return r, nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return r, err
-		case <-wait.C:
-		}
-	}
+	return c.process.Apply(ctx, config, again)
 }

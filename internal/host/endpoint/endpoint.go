@@ -12,11 +12,15 @@
 //     interfaces, or, for a webhook that has a URL, in the namespace "internet". So nobody gets to this host by an API
 //     server.
 //   - [Resolver]: the DNS server of a VPC, on the second address of its range and on 169.254.169.253.
+//   - [Balancer]: connections or HTTP requests to an address of a load balancer lead to its targets; those of
+//     Application Load Balancers by their rules (internal/host/application). Another process of the same program has
+//     these, which internal/host/balancer configures: what tenants send to their pods is not mixed with what goes to
+//     API servers.
 //
 // The [Controller] runs in the daemon. It reads Clusters, ControlPlanes, NetworkInterfaces, VPCs, Addresses,
-// VPCEndpoints and Instances, writes the file, has the process read it, and enters the names of clusters into the
-// host's /etc/hosts. It writes no rows. Everything follows from the store: kill either of the two at any instruction,
-// and the next reconcile pass repairs it.
+// VPCEndpoints, Instances and, for their names, LoadBalancers and TargetHealths, writes the file, has the process read
+// it, and enters the names of clusters into the host's /etc/hosts. It writes no rows. Everything follows from the
+// store: kill either of the two at any instruction, and the next reconcile pass repairs it.
 package endpoint
 
 import (
@@ -36,6 +40,9 @@ type Config struct {
 	Forwards  []Forward
 	Egresses  []Egress
 	Resolvers []Resolver
+	Balancers []Balancer `json:",omitempty"`
+	// LogDir is the directory in which the logs of load balancers wait for their delivery.
+	LogDir string `json:",omitempty"`
 	// Names are addresses by name as the internet knows them: the endpoints of clusters. Every resolver answers them,
 	// unless its own Records say otherwise.
 	Names map[string][]netip.Addr

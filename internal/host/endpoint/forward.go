@@ -30,7 +30,7 @@ const joinDescriptors = 6
 const dialTime = 5 * time.Second
 
 var dialer = func() net.Dialer {
-	d := net.Dialer{Timeout: dialTime}
+	d := net.Dialer{Timeout: dialTime, Control: connlimit.BoundBuffers}
 	d.SetMultipathTCP(false)
 	return d
 }()
@@ -64,7 +64,7 @@ func openForward(spec Forward, log *slog.Logger) (*forwarder, error) {
 	f := &forwarder{listener: limited, log: log, joined: map[net.Conn]netip.Addr{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.update(spec)
-	f.done.Go(f.acceptConnections)
+	f.done.Go(func() { acceptConnections(f.listener, f.log, &f.done, f.serveConnection) })
 	return f, nil
 }
 
@@ -99,18 +99,19 @@ func (f *forwarder) close() {
 	f.cancel()
 }
 
-func (f *forwarder) acceptConnections() {
+// acceptConnections serves the connections to a listener until that is closed.
+func acceptConnections(l *connlimit.Listener, log *slog.Logger, serving *sync.WaitGroup, serve func(*connlimit.Conn)) {
 	for {
-		conn, err := f.listener.Accept()
+		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // no file descriptors, mostly
-			f.log.Warn("cannot take connections", "error", err)
+			log.Warn("cannot take connections", "address", l.Addr(), "error", err)
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		f.done.Go(func() { f.serveConnection(conn.(*connlimit.Conn)) })
+		serving.Go(func() { serve(conn.(*connlimit.Conn)) })
 	}
 }
 

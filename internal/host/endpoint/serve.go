@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/coracle-eks/coracle/internal/logs/vended"
 )
 
 // Serve runs the process: it applies the file in dir until ctx ends. A connection to the control socket makes it read
@@ -22,6 +24,12 @@ func Serve(ctx context.Context, dir string, log *slog.Logger) error {
 		return err
 	}
 	s := newServer(dir, log)
+	// What is logged while all ends is written, too.
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var writer sync.WaitGroup
+	writer.Go(func() { s.logs.Run(writing) })
+	defer writer.Wait()
+	defer stop()
 	defer s.closeAll()
 	control, err := listenUnix(controlSocket(dir))
 	if err != nil {
@@ -75,6 +83,7 @@ type server struct {
 	log      *slog.Logger
 	names    atomic.Pointer[map[string][]netip.Addr]
 	upstream *upstream
+	logs     *vended.Writer
 
 	mu       sync.Mutex
 	config   Config
@@ -96,8 +105,8 @@ type opened struct {
 }
 
 func newServer(dir string, log *slog.Logger) *server {
-	return &server{dir: dir, log: log, upstream: &upstream{file: "/etc/resolv.conf"}, open: map[string]*opened{},
-		problems: map[string]string{}}
+	return &server{dir: dir, log: log, upstream: &upstream{file: "/etc/resolv.conf"}, logs: vended.NewWriter(log),
+		open: map[string]*opened{}, problems: map[string]string{}}
 }
 
 // runRepairs reads the file at the start, and after that repairs what is not as the file says.
@@ -152,6 +161,7 @@ func (s *server) reloadConfig() report {
 	}
 	s.config = config
 	s.names.Store(&config.Names)
+	s.logs.SetDirectory(config.LogDir)
 	s.applyConfig()
 	problems := make(map[string]string, len(s.problems))
 	for key, why := range s.problems {
@@ -221,6 +231,16 @@ func (s *server) applyConfig() {
 			}
 			return &opened{update: func(spec any) { r.update(spec.(Resolver)) }, close: r.close, wait: r.done.Wait}, nil
 		})
+	}
+	for _, spec := range s.config.Balancers {
+		ensure(spec.Key(), spec.Namespace, spec.shape(), spec,
+			func() (*opened, error) {
+				b, err := openBalancer(spec, s.logs, s.log)
+				if err != nil {
+					return nil, err
+				}
+				return &opened{update: func(spec any) { b.update(spec.(Balancer)) }, close: b.close, wait: b.done.Wait}, nil
+			})
 	}
 	for key := range s.open {
 		if !wanted[key] {

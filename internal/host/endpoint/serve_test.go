@@ -58,7 +58,7 @@ func (p running) tell(c Config) map[string]string {
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), eventually.Limit)
 	defer cancel()
-	r, err := (&Controller{o: Options{Dir: p.dir}}).notifyProcess(ctx)
+	r, err := (&Process{Dir: p.dir}).notify(ctx)
 	if err != nil {
 		p.t.Fatal(err)
 	}

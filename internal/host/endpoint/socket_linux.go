@@ -1,14 +1,18 @@
 package endpoint
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/host/network"
 )
 
@@ -71,6 +75,75 @@ func attachSourceFilter(l *net.TCPListener, allow []netip.Prefix) error {
 			&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 	})
 	return errors.Join(err, failed)
+}
+
+// connectFrom connects from a network namespace. Only the socket is made there: a wait for many targets that do not
+// answer must not take as many threads.
+func connectFrom(ctx context.Context, namespace string, target netip.AddrPort) (*net.TCPConn, error) {
+	if !target.Addr().Is4() {
+		return nil, unix.EAFNOSUPPORT
+	}
+	fd := -1
+	err := runInNamespace(namespace, func() (err error) {
+		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "connection to "+target.String()) // which the poller takes, as it does not block
+	defer file.Close()                                                // of which net.FileConn makes a copy
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if err := connlimit.BoundBuffers("tcp4", target.String(), raw); err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := file.SetDeadline(deadline); err != nil {
+			return nil, err
+		}
+	}
+	defer context.AfterFunc(ctx, func() { file.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // it may be closed
+	begun, failed := false, error(nil)
+	err = raw.Write(func(fd uintptr) bool {
+		if !begun {
+			begun = true
+			failed = unix.Connect(int(fd), &unix.SockaddrInet4{Port: int(target.Port()), Addr: target.Addr().As4()})
+			return failed != unix.EINPROGRESS //nolint:errorlint // an errno
+		}
+		errno, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		failed = err
+		if err == nil && errno != 0 {
+			failed = unix.Errno(errno)
+		}
+		return true
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// idleTime returns for how long a connection has received and sent nothing.
+func idleTime(conn *net.TCPConn) time.Duration {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var info *unix.TCPInfo
+	closed := raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	if closed != nil || err != nil {
+		return 0
+	}
+	return time.Duration(min(info.Last_data_recv, info.Last_data_sent)) * time.Millisecond
 }
 
 // program returns a socket filter that passes packets from the IPv4 prefixes.

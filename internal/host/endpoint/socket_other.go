@@ -3,9 +3,11 @@
 package endpoint
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"time"
 )
 
 var (
@@ -39,3 +41,17 @@ func attachSourceFilter(_ *net.TCPListener, allow []netip.Prefix) error {
 	}
 	return errFilters
 }
+
+// connectFrom connects from the host's network, the only one.
+func connectFrom(ctx context.Context, namespace string, target netip.AddrPort) (conn *net.TCPConn, err error) {
+	return conn, runInNamespace(namespace, func() error {
+		c, err := dialer.DialContext(ctx, "tcp", target.String())
+		if err == nil {
+			conn = c.(*net.TCPConn)
+		}
+		return err
+	})
+}
+
+// idleTime is not known.
+func idleTime(*net.TCPConn) time.Duration { return 0 }

@@ -35,6 +35,9 @@ type tables struct {
 	blocks       store.Table[record.AddressBlock]
 	routeTables  store.Table[record.RouteTable]
 	natGateways  store.Table[record.NATGateway]
+
+	balancers     store.Table[record.LoadBalancer]
+	targetHealths store.Table[record.TargetHealth]
 }
 
 func openTables(s *store.Store) tables {
@@ -46,7 +49,7 @@ func openTables(s *store.Store) tables {
 		instances:    record.Instances(s),
 		mountTargets: record.MountTargets(s), subnets: record.Subnets(s),
 		subnetsByVPC: record.SubnetsByVPC(s), blocks: record.AddressBlocks(s), routeTables: record.RouteTables(s),
-		natGateways: record.NATGateways(s),
+		natGateways: record.NATGateways(s), balancers: record.LoadBalancers(s), targetHealths: record.TargetHealths(s),
 	}
 }
 
@@ -99,9 +102,38 @@ func (t tables) buildConfig(ctx context.Context, c *Controller) (config Config, 
 		hosts = append(hosts, hostsfile.Entry{Address: c.o.API, Name: name})
 	}
 	if c.o.Namespace != nil {
-		config.Resolvers, err = t.resolvers(ctx, c, private)
+		more, err := t.balancerNames(ctx, c, config.Names)
+		if err != nil {
+			return config, nil, err
+		}
+		hosts = append(hosts, more...)
+		if config.Resolvers, err = t.resolvers(ctx, c, private); err != nil {
+			return config, nil, err
+		}
 	}
-	return config, hosts, err
+	return config, hosts, nil
+}
+
+// balancerNames adds the names of load balancers to those that the internet knows, and returns them for the host.
+func (t tables) balancerNames(ctx context.Context, c *Controller, names map[string][]netip.Addr) (
+	hosts []hostsfile.Entry, err error) {
+	rows, err := t.balancers.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		own, err := c.balancer.Names(ctx, row.Value)
+		if err != nil {
+			return nil, err
+		}
+		for name, addresses := range own {
+			names[name] = addresses
+			for _, a := range addresses {
+				hosts = append(hosts, hostsfile.Entry{Address: a, Name: name})
+			}
+		}
+	}
+	return hosts, nil
 }
 
 // localPort returns the address of the cluster's API server on the host.

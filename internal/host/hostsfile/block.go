@@ -15,16 +15,20 @@ import (
 // lockName is the lock that whoever changes the names of this host takes.
 const lockName = "hosts.lock"
 
-// domain is the suffix of the name of every endpoint, issuerPrefix the beginning of the name of every issuer.
+// domain is the suffix of the name of every endpoint, issuerPrefix the beginning of the name of every issuer. The names
+// of load balancers have balancerLabel after or before the region.
 const (
-	domain       = ".eks.amazonaws.com"
-	issuerPrefix = "oidc.eks."
+	domain        = ".eks.amazonaws.com"
+	issuerPrefix  = "oidc.eks."
+	balancerLabel = ".elb."
+	amazonDomain  = ".amazonaws.com"
 )
 
 // isEntry reports whether a line is one that setEntries writes.
 func isEntry(line string) bool {
 	_, name, _ := strings.Cut(line, " ")
-	return strings.HasSuffix(name, domain) || strings.HasPrefix(name, issuerPrefix)
+	return strings.HasSuffix(name, domain) || strings.HasPrefix(name, issuerPrefix) ||
+		strings.Contains(name, balancerLabel) && strings.HasSuffix(name, amazonDomain)
 }
 
 func opening(owner string) string {

@@ -15,8 +15,10 @@ import (
 
 func entries(n int) (all []Entry) {
 	for i := range n {
+		names := []string{"%032X.gr7.eu-west-1.eks.amazonaws.com", "web-%d.eu-west-1.elb.amazonaws.com",
+			"net-%016x.elb.eu-west-1.amazonaws.com"}
 		all = append(all, Entry{netip.AddrFrom4([4]byte{198, 18, 8, byte(16 + i)}),
-			fmt.Sprintf("%032X.gr7.eu-west-1.eks.amazonaws.com", i)})
+			fmt.Sprintf(names[i%len(names)], i)})
 	}
 	return all
 }
@@ -53,7 +55,7 @@ func TestABlockComesChangesAndGoes(t *testing.T) {
 			}
 		}
 		got := read()
-		if !strings.HasPrefix(got, theirs+"\n") || strings.Count(got, domain) != 2*n ||
+		if !strings.HasPrefix(got, theirs+"\n") || strings.Count(got, amazonDomain) != 2*n ||
 			strings.Count(got, "# end") != 2 {
 			t.Fatalf("with %d entries each:\n%s", n, got)
 		}
@@ -66,7 +68,7 @@ func TestABlockComesChangesAndGoes(t *testing.T) {
 	if had, err := removeBlock(t.Context(), file, "aaaa"); !had || err != nil {
 		t.Errorf("remove: %v, %v", had, err)
 	}
-	if got := read(); strings.Contains(got, "aaaa") || strings.Count(got, domain) != 2 {
+	if got := read(); strings.Contains(got, "aaaa") || strings.Count(got, amazonDomain) != 2 {
 		t.Errorf("after one was removed:\n%s", got)
 	}
 	if had, err := removeBlock(t.Context(), file, "aaaa"); had || err != nil {
@@ -115,7 +117,7 @@ func TestDaemonsDoNotOverwriteEachOther(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got, _ := os.ReadFile(file); strings.Count(string(got), domain) != 8*9 {
+	if got, _ := os.ReadFile(file); strings.Count(string(got), amazonDomain) != 8*9 {
 		t.Errorf("%s", got)
 	}
 	if had, err := removeBlock(t.Context(), filepath.Join(t.TempDir(), "none"), "x"); had || err != nil {

@@ -1,4 +1,5 @@
-// Package hostsfile maintains the names of cluster endpoints, and of the issuers of clusters, in the host's /etc/hosts.
+// Package hostsfile maintains the names of cluster endpoints, of the issuers of clusters, and of load balancers, in the
+// host's /etc/hosts.
 //
 // Each daemon has a block of its own there, between two lines that carry its owner's mark, and touches nothing else.
 // The file is changed in place, because in a container it is a mount that cannot be replaced, and under a lock that all

@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,11 +16,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/sourcegraph/conc/pool"
 
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/durable"
@@ -77,9 +80,12 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	layers := make(map[string]*layer) // by their fingerprint
+	layers, err := writeLayers(ctx, work, recipes...)
+	if err != nil {
+		return err
+	}
 	for _, recipe := range recipes {
-		image, err := recipe.assembleImage(work, layers)
+		image, err := recipe.assembleImage(layers)
 		if err != nil {
 			return err
 		}
@@ -105,7 +111,60 @@ func (r *Registry) assemble(ctx context.Context, minor string) error {
 	return nil
 }
 
-func (r recipe) assembleImage(work string, layers map[string]*layer) (v1.Image, error) {
+// writeLayers writes the layers of recipes, each once, on all processors: the first machine of a host waits for them.
+// They are found by their fingerprints.
+func writeLayers(ctx context.Context, work string, recipes ...recipe) (map[string]*layer, error) {
+	different := make(map[string][]entry)
+	sizes := make(map[string]int64)
+	for _, recipe := range recipes {
+		for _, entries := range recipe.layers {
+			key, err := fingerprint(entries)
+			if err != nil {
+				return nil, err
+			}
+			different[key] = entries
+			if sizes[key], err = sizeOf(entries); err != nil {
+				return nil, err
+			}
+		}
+	}
+	largestFirst := slices.SortedFunc(maps.Keys(different),
+		func(a, b string) int { return cmp.Compare(sizes[b], sizes[a]) })
+	var mu sync.Mutex
+	layers := make(map[string]*layer)
+	writing := pool.New().WithContext(ctx).WithCancelOnError().WithMaxGoroutines(runtime.GOMAXPROCS(0))
+	for _, key := range largestFirst {
+		writing.Go(func(ctx context.Context) error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			written, err := writeLayer(work, different[key])
+			mu.Lock()
+			defer mu.Unlock()
+			layers[key] = written
+			return err
+		})
+	}
+	return layers, writing.Wait()
+}
+
+// sizeOf returns the bytes of the host's files among entries.
+func sizeOf(entries []entry) (bytes int64, err error) {
+	for _, e := range entries {
+		if e.Source == "" {
+			continue
+		}
+		info, err := os.Stat(e.Source)
+		if err != nil {
+			return 0, err
+		}
+		bytes += info.Size()
+	}
+	return bytes, nil
+}
+
+// assembleImage makes an image of layers that writeLayers has written.
+func (r recipe) assembleImage(layers map[string]*layer) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
 	image, err := mutate.ConfigFile(image, &v1.ConfigFile{
@@ -119,11 +178,6 @@ func (r recipe) assembleImage(work string, layers map[string]*layer) (v1.Image, 
 		key, err := fingerprint(entries)
 		if err != nil {
 			return nil, err
-		}
-		if layers[key] == nil {
-			if layers[key], err = writeLayer(work, entries); err != nil {
-				return nil, err
-			}
 		}
 		image, err = mutate.Append(image, mutate.Addendum{Layer: layers[key], MediaType: types.OCILayerZStd,
 			History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "coracle"}})

@@ -160,8 +160,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 		t.Errorf("it has changed the blobs from %d to %d bytes", before, after)
 	}
 	if r.cache.pending.total != (cacheSize{}) || len(r.cache.pending.by) != 0 || len(r.cache.storing) != 0 ||
-		len(r.turns.sources) != 0 {
-		t.Errorf("left: %v, %v, %v", r.cache.pending, r.cache.storing, r.turns.sources)
+		r.turns.Holders() != 0 {
+		t.Errorf("left: %v, %v, %d sources", r.cache.pending, r.cache.storing, r.turns.Holders())
 	}
 }
 
@@ -362,15 +362,13 @@ func TestASourceHasAFewPullsAtATime(t *testing.T) {
 	}
 	late, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := r.turns.acquire(late, "10.0.0.1"); !errors.Is(err, context.Canceled) {
+	if _, err := acquireTurn(late, r.turns, "10.0.0.1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a source whose pulls go on gets another turn: %v", err)
 	}
 	close(answer)
 	eventually.Nil(t, "all turns are given back", func() error {
-		r.turns.mu.Lock()
-		defer r.turns.mu.Unlock()
-		if len(r.turns.sources) > 0 {
-			return fmt.Errorf("%v", r.turns.sources)
+		if n := r.turns.Holders(); n > 0 {
+			return fmt.Errorf("%d sources have some", n)
 		}
 		return nil
 	})

@@ -126,7 +126,7 @@ func (r *handler) dispatch(w http.ResponseWriter, request *http.Request) error {
 		return err
 	}
 	if t.isManifest() && request.Method == http.MethodPut {
-		end, err := r.serving.acquire(request.Context(), sourceOf(request))
+		end, err := acquireTurn(request.Context(), r.serving, sourceOf(request))
 		if err != nil {
 			return err
 		}
@@ -190,8 +190,9 @@ func (r *handler) serveStored(w http.ResponseWriter, request *http.Request, t ta
 	inner := request.Clone(request.Context())
 	inner.URL = &url.URL{Path: "/v2/" + stored + "/" + t.what, RawQuery: query.Encode()}
 	inner.RequestURI = inner.URL.RequestURI()
-	if t.isManifest() && request.Method != http.MethodPut { // not while an image is fetched
-		end, err := r.serving.acquire(request.Context(), sourceOf(request))
+	// Not while an image is fetched. A list of tags has all of a repository in memory, until its client has read it.
+	if t.isManifest() && request.Method != http.MethodPut || t.what == "tags/list" {
+		end, err := acquireTurn(request.Context(), r.serving, sourceOf(request))
 		if err != nil {
 			return err
 		}

@@ -40,6 +40,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/turn"
 	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
@@ -80,8 +81,8 @@ type Registry struct {
 	unpacking  sync.Mutex
 	pulls      singleflight.Group
 	unreached  unreached
-	turns      turns               // to fetch images
-	serving    turns               // of requests for manifests
+	turns      *turn.Places        // to fetch images, by source
+	serving    *turn.Places        // of requests for manifests, by source
 	decoding   *semaphore.Weighted // of manifests, by all
 	metadata   memories            // of manifests and configurations
 	space      space
@@ -116,6 +117,8 @@ func Open(o Options) (*Registry, error) {
 		tags:         locker.New(),
 		maxImages:    maxImages,
 		maxTags:      maxTags,
+		turns:        turn.Each(maxTurns),
+		serving:      turn.Each(maxTurns),
 		decoding:     semaphore.NewWeighted(maxDecoding),
 		descriptions: lru.New(maxDescriptions),
 		assembled:    make(map[string]bool),

@@ -32,7 +32,8 @@ type entry struct {
 var epoch = time.Unix(0, 0).UTC()
 
 // layer is a layer in a file, compressed with zstd, which every client since 2021 reads and which takes a
-// fifth of gzip's time.
+// fifth of gzip's time. Without entropy coding it takes a third less for a tenth more bytes, and so does unpacking it,
+// for which the first machine waits.
 type layer struct {
 	file           string
 	digest, diffID v1.Hash
@@ -81,7 +82,7 @@ func writeLayer(dir string, entries []entry) (_ *layer, err error) {
 	}()
 	compressed := sha256.New()
 	z, err := zstd.NewWriter(io.MultiWriter(f, compressed), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderConcurrency(1))
+		zstd.WithNoEntropyCompression(true), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}

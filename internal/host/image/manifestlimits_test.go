@@ -294,46 +294,46 @@ func TestRequestsForManifestsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := open(t, Options{Transport: n})
-	ask := func(source string) int {
+	ask := func(source, what string) int {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
-			"https://api.ecr.eu-west-1.amazonaws.com/v2/team/app/manifests/v1?ns=docker.io", nil)
+			"https://api.ecr.eu-west-1.amazonaws.com/v2/team/app/"+what+"?ns=docker.io", nil)
 		request.RemoteAddr = source + ":1"
 		w := httptest.NewRecorder()
 		r.Handler(nobody{}).ServeHTTP(w, request)
 		return w.Code
 	}
 	const busy, other = "10.0.0.8", "10.0.0.9"
-	var ends []func()
-	for range maxTurns {
-		end, err := r.serving.acquire(t.Context(), busy)
-		if err != nil {
-			t.Fatal(err)
+	for _, what := range []string{"manifests/v1", "tags/list"} {
+		var ends []func()
+		for range maxTurns {
+			end, err := acquireTurn(t.Context(), r.serving, busy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, end)
 		}
-		ends = append(ends, end)
-	}
-	answered := make(chan int, 1)
-	go func() { answered <- ask(busy) }()
-	eventually.Nil(t, "a request waits", func() error {
-		r.serving.mu.Lock()
-		defer r.serving.mu.Unlock()
-		if got := r.serving.sources[busy].requests; got != maxTurns+1 {
-			return fmt.Errorf("%d have a turn or wait", got)
+		answered := make(chan int, 1)
+		go func() { answered <- ask(busy, what) }()
+		eventually.Nil(t, "a request waits", func() error {
+			if got := r.serving.Waiting(busy); got != maxTurns+1 {
+				return fmt.Errorf("%d have a turn or wait", got)
+			}
+			return nil
+		})
+		if got := ask(other, what); got != http.StatusOK {
+			t.Errorf("another source is answered with %d: %s", got, what)
 		}
-		return nil
-	})
-	if got := ask(other); got != http.StatusOK {
-		t.Errorf("another source is answered with %d", got)
-	}
-	select {
-	case got := <-answered:
-		t.Errorf("without a turn the request is answered with %d", got)
-	default:
-	}
-	for _, end := range ends {
-		end()
-	}
-	if got := <-answered; got != http.StatusOK {
-		t.Errorf("with a turn the request is answered with %d", got)
+		select {
+		case got := <-answered:
+			t.Errorf("without a turn the request is answered with %d: %s", got, what)
+		default:
+		}
+		for _, end := range ends {
+			end()
+		}
+		if got := <-answered; got != http.StatusOK {
+			t.Errorf("with a turn the request is answered with %d: %s", got, what)
+		}
 	}
 }
 

@@ -217,7 +217,11 @@ func (r *Registry) buildImage(ctx context.Context, image catalog.Image) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	assembled, err := recipe.assembleImage(work, make(map[string]*layer))
+	layers, err := writeLayers(ctx, work, recipe)
+	if err != nil {
+		return err
+	}
+	assembled, err := recipe.assembleImage(layers)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (u *unreached) recordError(host string, why error) {
 
 // ensurePulled fetches an image of a repository of a public registry into one of the storage, which has its name or is
 // a cache of it, unless it is stored there. Tags are compared with the registry's from time to time while it can be
-// reached; those that were loaded from an archive do not change. A source has a few turns at a time; see [turns].
+// reached; those that were loaded from an archive do not change. A source has a few turns at a time; see [acquireTurn].
 func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference string) error {
 	there, stale, err := r.findStored(ctx, to, reference)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference
 			return err
 		}
 	}
-	end, err := r.turns.acquire(ctx, source)
+	end, err := acquireTurn(ctx, r.turns, source)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,17 @@ func (r *Registry) CheckQuota(repository, tag, digestOf string) error {
 	return r.checkQuota(r.storedName(repository), tag, digest.Digest(digestOf))
 }
 
+// CountImages returns how many images and tags a repository has or had. It reads none of them.
+func (r *Registry) CountImages(repository string) (int, error) {
+	dir := filepath.Join(r.repositoryDir(r.storedName(repository)), "_manifests")
+	tags, err := linksBelow(filepath.Join(dir, "tags"))
+	if err != nil {
+		return 0, err
+	}
+	images, err := linksBelow(filepath.Join(dir, "revisions", digest.SHA256.String()))
+	return len(tags) + len(images), err
+}
+
 func (r *Registry) checkQuota(stored, tag string, d digest.Digest) error {
 	host, _, _ := strings.Cut(stored, "/")
 	if _, _, ok := ECR(host); !ok {

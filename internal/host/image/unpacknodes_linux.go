@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/sourcegraph/conc/pool"
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/crash"
@@ -161,12 +163,19 @@ func (r *Registry) importImages(ctx context.Context, ctr, socket string, images 
 		}
 		return nil
 	}
-	archive, write := io.Pipe()
-	go func() { write.CloseWithError(writeLayout(write, images)) }()
-	defer archive.Close()
-	err := run(archive, "images", "import", "--local", "--discard-unpacked-layers", "--platform", platform.String(),
-		"--label", "io.cri-containerd.image=managed", "--label", "io.cri-containerd.pinned=pinned", "-")
-	if err != nil {
+	// An import uses one processor, and the first machine waits for all.
+	importing := pool.New().WithErrors().WithMaxGoroutines(runtime.GOMAXPROCS(0))
+	for reference, image := range images {
+		importing.Go(func() error {
+			archive, write := io.Pipe()
+			go func() { write.CloseWithError(writeLayout(write, map[string]v1.Image{reference: image})) }()
+			defer archive.Close()
+			return run(archive, "images", "import", "--local", "--discard-unpacked-layers", "--platform",
+				platform.String(), "--label", "io.cri-containerd.image=managed", "--label",
+				"io.cri-containerd.pinned=pinned", "-")
+		})
+	}
+	if err := importing.Wait(); err != nil {
 		return err
 	}
 	return run(nil, "content", "prune", "references") // collects what was discarded now, and not some time later

@@ -28,6 +28,9 @@ func hash(text string) uint32 {
 	return binary.BigEndian.Uint32(sum[:])
 }
 
+// tagAttribute is the file in /sys with the tag of a device, which is there as long as the device has a file.
+const tagAttribute = "loop/sizelimit"
+
 // known has the names of devices that have said them, by the number and the kernel's count of disks (diskseq), which a
 // device changes with its file.
 var known sync.Map
@@ -45,9 +48,12 @@ func identify(number int) (identity, bool) {
 
 // attribute returns what /sys/block says about a device; empty when there is no such file.
 func attribute(number int, name string) string {
-	b, _ := os.ReadFile(filepath.Join("/sys/block", "loop"+strconv.Itoa(number), name))
+	b, _ := os.ReadFile(filepath.Join(sysDir(number), name))
 	return strings.TrimSpace(string(b))
 }
+
+// sysDir returns the directory of a device in /sys.
+func sysDir(number int) string { return filepath.Join("/sys/block", "loop"+strconv.Itoa(number)) }
 
 // numbers returns the numbers of all devices of the host that have a file, or with free, of all that there are.
 func numbers(free bool) (all []int, err error) {
@@ -99,6 +105,7 @@ func ListVolume(owner, volume string) ([]Device, error) {
 
 // list returns the devices of an owner, or of one volume of the owner, and how many with their tag do not answer.
 func list(owner, volume string) (devices []Device, silent int, err error) {
+	removeHeld()
 	all, err := numbers(false)
 	if err != nil {
 		return nil, 0, err
@@ -111,7 +118,7 @@ func list(owner, volume string) (devices []Device, silent int, err error) {
 	}
 	answers, asked := make(chan found), 0
 	for _, number := range all {
-		mark, err := strconv.ParseUint(attribute(number, "loop/sizelimit"), 10, 64)
+		mark, err := strconv.ParseUint(attribute(number, tagAttribute), 10, 64)
 		if err != nil {
 			continue // it has lost its file
 		}

@@ -7,7 +7,8 @@
 // first, since numbers are those of the whole host.
 //
 // A device that somebody still has open cannot be taken from him. [Release] makes it one of no size first: every read
-// and write fails, as when a disk is pulled. Its number goes to no other disk before the last has closed it.
+// and write fails, as when a disk is pulled. Its number goes to no other disk before the last has closed it. The kernel
+// separates it from its file then, and whoever lists or attaches devices next removes the number.
 package loopdevice
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -140,8 +142,12 @@ func (d Device) check(name Name) error {
 	return nil
 }
 
-// Open opens a device, whether the host has a file for it in /dev or not.
+// Open opens a device, whether the host has a file for it in /dev or not. The error is fs.ErrNotExist when there is
+// none of that number.
 func Open(number, flags int) (*os.File, error) {
+	if _, err := os.Stat(sysDir(number)); err != nil { // to open it would make one, with a number that nobody frees
+		return nil, err
+	}
 	path := fmt.Sprintf("/dev/loop%d", number)
 	if f, err := openBlock(path, number, flags); err == nil || errors.Is(err, unix.EBUSY) ||
 		errors.Is(err, unix.ENXIO) {
@@ -318,6 +324,44 @@ func Release(number int, name Name) error {
 	})
 }
 
+// ReleaseUnmounted is Release for a device whose file system is to lose nothing: the error is ErrInUse, and nothing has
+// happened, as long as one is mounted. None is mounted meanwhile.
+func ReleaseUnmounted(number int, name Name) error {
+	return askError(number, releasePatience, func() error {
+		id, _ := identify(number)
+		f, err := Open(number, unix.O_RDONLY|unix.O_EXCL)
+		switch {
+		case errors.Is(err, unix.EBUSY):
+			return fmt.Errorf("release loop device %d: %w", number, ErrInUse)
+		case errors.Is(err, unix.ENXIO), errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		}
+		defer known.Delete(id)
+		d, err := get(f, number)
+		if err == nil && d.Name == name {
+			if _, err = ioctl(f, unix.LOOP_CLR_FD, 0); err != nil {
+				err = fmt.Errorf("separate loop device %d from its file: %w", number, err)
+			}
+		}
+		f.Close()
+		switch {
+		case errors.Is(err, unix.ENXIO): // it has no file any more
+		case isNone(err), err == nil && d.Name != name:
+			return nil // it is another's
+		case err != nil:
+			return err
+		}
+		control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer control.Close()
+		return remove(control, number)
+	})
+}
+
 // pull makes a device one of no size, and separates it from its file as soon as nobody has it open.
 func pull(number int, name Name) error {
 	f, err := Open(number, unix.O_RDWR)
@@ -364,9 +408,32 @@ func remove(control *os.File, number int) error {
 		if _, err := look(number); errors.Is(err, errNotDisk) {
 			return nil
 		}
+		held.Store(number, attribute(number, tagAttribute))
 		return fmt.Errorf("remove loop device %d: %w", number, ErrInUse)
 	}
 	return fmt.Errorf("remove loop device %d: %w", number, err)
+}
+
+// held has the tags of devices that were released while somebody had them open, by number.
+var held sync.Map
+
+// removeHeld removes those of the held devices that nobody has open any more.
+func removeHeld() {
+	held.Range(func(key, tag any) bool {
+		number := key.(int)
+		switch attribute(number, tagAttribute) {
+		case "":
+			held.Delete(number) // before: who opens it in this moment makes it held again
+			if control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0); err == nil {
+				_ = remove(control, number)
+				control.Close()
+			}
+		case tag: // it still has its file
+		default: // somebody else has got the number
+			held.Delete(number)
+		}
+		return true
+	})
 }
 
 // RemoveAll releases all devices of an owner, for "coracle reset", and returns the disks that they were. It waits a

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
@@ -34,8 +36,9 @@ func newDisk(t *testing.T) (number int, name Name, file string) {
 	if err := f.Truncate(8 << 20); err != nil {
 		t.Fatal(err)
 	}
+	testenv.NeedsLoopDevices(t)
 	if number, err = Attach(f, name); err != nil {
-		t.Skip("loop devices:", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if _, err := RemoveAll(name.Owner); err != nil {
@@ -143,6 +146,57 @@ func TestAPulledDeviceIsOfNoUse(t *testing.T) {
 	}
 	if content, err := os.ReadFile(file); err != nil || string(content[:6]) != "before" {
 		t.Errorf("the file has %q, %v", content[:6], err)
+	}
+}
+
+// The kernel makes a device of a number that is opened.
+func TestToLookForADeviceMakesNone(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	testenv.NeedsLoopDevices(t)
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	const number = Last - 1 // which no other test looks for
+	_ = remove(control, number)
+	if is, err := Is(number, Name{"owner", "vol-0123456789abcdef0", "i-0123456789abcdef0"}); err != nil || is {
+		t.Errorf("a device that is not there is a disk: %v, %v", is, err)
+	}
+	if _, err := os.Stat(sysDir(number)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is there: %v", err)
+	}
+}
+
+// The number of a device that somebody had open when it was released is free once he has closed it.
+func TestTheNumberOfAHeldDevice(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(int, Name) error{"": Release, "unmounted": ReleaseUnmounted} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			number, name, _ := newDisk(t)
+			f, err := Open(number, unix.O_RDONLY)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := release(number, name); !errors.Is(err, ErrInUse) {
+				t.Fatalf("an open device was released: %v", err)
+			}
+			if _, err := List(name.Owner); err != nil {
+				t.Fatal(err)
+			}
+			if attribute(number, "size") == "" {
+				t.Error("an open device is removed")
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			eventually.True(t, "the number is free", func() bool {
+				devices, err := List(name.Owner)
+				return err == nil && len(devices) == 0 && attribute(number, "size") == ""
+			})
+		})
 	}
 }
 

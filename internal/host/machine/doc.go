@@ -17,12 +17,15 @@
 //	i-…/spec.json     the specification for launch, written before each boot
 //	i-…/status.json   the status, which launch writes
 //	i-…/console.log   the output of init
-//	i-…/root          the files that the machine has written over the base image
-//	i-…/containerd, kubelet, log   its /var/lib/containerd, /var/lib/kubelet, /var/log
+//	i-…/disk          where its root volume is mounted, in its mount namespace alone
+//	i-…/disk/root     the files that the machine has written over the base image
+//	i-…/disk/containerd, kubelet, log   its /var/lib/containerd, /var/lib/kubelet, /var/log
 //	i-…/layers        the layers of the images in its cache: links of files that all machines share, and only read
 //	i-…/dhcp.json     the DHCP lease of eth0, of which each boot gives the machine a copy
 //	i-…/run           its /run/coracle, where init reports the boot (package boot)
 //	deleted-…         the directory of a machine that has been terminated, while it is removed
+//
+// A machine without a root volume, as that of an instance of earlier versions, has what is in disk directly in i-….
 //
 // A machine can write in its root, containerd, kubelet, log and run, and into its console: what lies there is
 // read by package guestfile alone, and nothing of the host's is written there.

@@ -19,6 +19,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -164,7 +165,11 @@ func TestImpostorsOfAMachine(t *testing.T) {
 	// From within the machine, as its root.
 	h.run(one, "setsid env -i "+strings.Join(marks, " ")+" sleep 1000000 </dev/null >/dev/null 2>&1 &")
 	eventually.True(t, "a process in the machine shows the marks", func() bool {
-		pids, err := PIDs(h.owner, one)
+		groups, err := cgroup.Open()
+		if err != nil {
+			return false
+		}
+		pids, err := groups.Group(h.owner, one).Processes()
 		return err == nil && slices.ContainsFunc(pids, func(pid int) bool {
 			environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 			return err == nil && strings.Contains(string(environ), marks[0])

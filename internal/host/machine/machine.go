@@ -98,6 +98,8 @@ type Controller struct {
 	instances store.Table[record.Instance]
 	machines  store.Table[record.Machine]
 	consoles  store.Table[record.MachineConsole]
+	volumes   store.Table[record.Volume]
+	disks     store.Table[record.VolumeDisk]
 	files     *watcher
 
 	keys       sync.Map // EC2Key by instance ID, of the instances seen so far
@@ -123,7 +125,8 @@ func New(o Options) *Controller {
 	return &Controller{
 		o: o, log: o.Log, files: newWatcher(o.Log),
 		instances: record.Instances(o.Store), machines: record.Machines(o.Store),
-		consoles: record.MachineConsoles(o.Store), hidden: make(chan string), removed: make(chan string),
+		consoles: record.MachineConsoles(o.Store), volumes: record.Volumes(o.Store),
+		disks: record.VolumeDisks(o.Store), hidden: make(chan string), removed: make(chan string),
 	}
 }
 
@@ -138,6 +141,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Channel(c.removed),
 			reconcile.Mapped(record.DHCPOptionsTable(c.o.Store), "", c.ofRegion),
 			reconcile.Mapped(record.VPCs(c.o.Store), "", c.ofRegion),
+			reconcile.Mapped(c.disks, "", c.ofVolume),
 		},
 		Workers: 8, AccountWorkers: 4, Timeout: 10 * time.Minute,
 		Resync: 30 * time.Second,
@@ -170,6 +174,18 @@ func (c *Controller) ofRegion(key string) (keys []string) {
 	}
 	for _, r := range rows {
 		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
+// ofVolume returns the keys of the instances that wait for the volume with the given key.
+func (c *Controller) ofVolume(key string) (keys []string) {
+	v, err := c.volumes.Get(context.Background(), key)
+	if err != nil || !v.Value.OfImage {
+		return nil
+	}
+	for _, id := range v.Value.InstanceIDs() {
+		keys = append(keys, record.EC2Key(v.Value.Account, v.Value.Region, id))
 	}
 	return keys
 }

@@ -19,11 +19,14 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/diskspace"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 	"github.com/coracle-eks/coracle/internal/host/mountgrant"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // Failure is the reason that a machine cannot be launched, with EC2's code for the state reason.
@@ -74,7 +77,14 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err != nil {
 		return false, err
 	}
-	baseImage, err := c.prepareDisk(ctx, i.ID, image)
+	root, ready, err := c.rootVolume(ctx, i)
+	if err != nil || !ready {
+		return false, err
+	}
+	baseImage, err := c.prepareDisk(ctx, i.ID, image, root)
+	if errors.Is(err, rootvolume.ErrAbsent) {
+		return false, nil // it is attached again
+	}
 	if err != nil {
 		return false, c.wrapDiskFull(err)
 	}
@@ -85,7 +95,7 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err := c.writeDHCPLease(ctx, i); err != nil {
 		return false, err
 	}
-	spec, err := c.launchSpec(ctx, i, kind, baseImage, mounts)
+	spec, err := c.launchSpec(ctx, i, kind, baseImage, mounts, root)
 	if err != nil {
 		return false, err
 	}
@@ -162,9 +172,43 @@ func (c *Controller) wrapDiskFull(err error) error {
 	return err
 }
 
-// prepareDisk makes what a new machine starts with, and returns the base image that its disk lies over. That stays the
-// same as long as the machine lives, since what was written over one layer cannot lie over another.
-func (c *Controller) prepareDisk(ctx context.Context, id string, image Image) (baseImage string, err error) {
+// rootVolume returns the volume on which the machine of an instance keeps its files; empty where directories of the
+// host have them, as with instances of versions before there were such volumes. It reports false until the volume is
+// attached.
+func (c *Controller) rootVolume(ctx context.Context, i record.Instance) (id string, ready bool, err error) {
+	at := slices.IndexFunc(i.BlockDevices, func(b record.InstanceBlockDevice) bool { return b.Root })
+	if at < 0 {
+		return "", true, nil
+	}
+	key := record.EC2Key(i.Account, i.Region, i.BlockDevices[at].VolumeID)
+	v, err := c.volumes.Get(ctx, key)
+	if err != nil {
+		return "", false, fmt.Errorf("the root volume of %s: %w", i.ID, err)
+	}
+	if v.Value.Diskless {
+		return "", true, nil
+	}
+	d, err := c.disks.Get(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	case slices.ContainsFunc(d.Value.Attachments, func(a record.DiskAttachment) bool {
+		return a.InstanceID == i.ID && !a.Attaching()
+	}):
+		return v.Value.ID, true, nil
+	case d.Value.Failure != "":
+		return "", false, &Failure{noCapacity, fmt.Errorf("the root volume %s: %s", v.Value.ID, d.Value.Failure)}
+	}
+	return "", false, nil
+}
+
+// prepareDisk makes what a new machine starts with, on its root volume unless it has none, and returns the base image
+// that its disk lies over. That stays the same as long as the machine lives, since what was written over one layer
+// cannot lie over another.
+func (c *Controller) prepareDisk(ctx context.Context, id string, image Image, root string) (baseImage string,
+	err error) {
 	dir := c.machineDir(id)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -172,20 +216,33 @@ func (c *Controller) prepareDisk(ctx context.Context, id string, image Image) (b
 	if baseImage, err = c.baseImageOf(dir, image); err != nil {
 		return "", err
 	}
-	for _, d := range []string{"kubelet", launch.RunDir} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+	for d, mode := range map[string]fs.FileMode{launch.RunDir: 0o755, launch.RootVolumeDir: 0o700} {
+		if err := os.MkdirAll(filepath.Join(dir, d), mode); err != nil {
 			return "", err
 		}
 	}
-	if err := c.makeDisk(ctx, dir, baseImage, image); err != nil {
+	fill := func(disk string) error { return c.makeDisk(ctx, dir, disk, baseImage, image) }
+	if root == "" {
+		err = fill(dir)
+	} else {
+		name := loopdevice.Name{Owner: c.o.Owner, Volume: root, InstanceID: id}
+		err = rootvolume.Prepare(ctx, name, baseImage, filepath.Join(dir, launch.RootVolumeDir), fill)
+	}
+	if err != nil {
 		return "", fmt.Errorf("make the disk of %s: %w", id, err)
 	}
 	return baseImage, nil
 }
 
-// makeDisk makes the directories that a new machine does not begin with empty.
-func (c *Controller) makeDisk(ctx context.Context, dir, baseImage string, image Image) error {
-	log, containerd := filepath.Join(dir, "log"), filepath.Join(dir, containerdDir)
+// makeDisk makes the directories of a new machine on its disk. Those that do not begin empty appear complete or not at
+// all.
+func (c *Controller) makeDisk(ctx context.Context, dir, disk, baseImage string, image Image) error {
+	for _, d := range append([]string{"kubelet"}, launch.UpperDirs...) {
+		if err := os.MkdirAll(filepath.Join(disk, d), 0o755); err != nil {
+			return err
+		}
+	}
+	log, containerd := filepath.Join(disk, "log"), filepath.Join(disk, containerdDir)
 	if _, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) {
 		if err := copyTree(filepath.Join(baseImage, "var/log"), log); err != nil {
 			return err
@@ -271,16 +328,17 @@ func replaceSymlink(target, name string) error {
 
 // launchSpec returns the spec of the machine for launch.
 func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, baseImage string,
-	programs []rootfs.Mount) (launch.Spec, error) {
+	programs []rootfs.Mount, root string) (launch.Spec, error) {
 	dir := c.machineDir(i.ID)
+	disk := launch.DiskDir(dir, root)
 	hostname, err := c.hostname(ctx, i)
 	if err != nil {
 		return launch.Spec{}, err
 	}
 	mounts := []launch.Mount{
-		{Source: filepath.Join(dir, containerdDir), Target: "/var/lib/containerd"},
-		{Source: filepath.Join(dir, "kubelet"), Target: "/var/lib/kubelet"},
-		{Source: filepath.Join(dir, "log"), Target: "/var/log"},
+		{Source: filepath.Join(disk, containerdDir), Target: "/var/lib/containerd"},
+		{Source: filepath.Join(disk, "kubelet"), Target: "/var/lib/kubelet"},
+		{Source: filepath.Join(disk, "log"), Target: "/var/log"},
 	}
 	if layers := filepath.Join(dir, layersDir); fileExists(layers) {
 		mounts = append(mounts, launch.Mount{Source: layers, Target: rootfs.Layers, ReadOnly: true})
@@ -294,7 +352,7 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 	}
 	memory := launch.MemTotal(kind.MemoryMiB)
 	return launch.Spec{
-		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, BaseImage: baseImage, Mounts: mounts,
+		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, RootVolume: root, BaseImage: baseImage, Mounts: mounts,
 		Network: c.o.Network.Namespace(i.ID), UserID: user, Hostname: hostname,
 		Size: cgroup.Limits{CPUs: kind.VCPU, MemoryBytes: memory << 10},
 		Hardware: launch.Hardware{

@@ -87,7 +87,10 @@ const (
 func (s *Service) serveVPC(key string, namespace uint64, l net.Listener) {
 	serving := &listening{namespace: namespace, ended: make(chan struct{})}
 	serving.server = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serveRequest(w, r, key) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Trailer = nil // names in a field, which net/http would keep while it reads a body
+			s.serveRequest(w, r, key)
+		}),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx,
 				connection{}, c)

@@ -26,6 +26,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 // Bounds of what clients may ask at a time, and for how long one may be at it.
@@ -62,7 +63,7 @@ type Controller struct {
 	byVPC    store.Index[record.MountTarget]
 	statuses store.Table[record.MountTargetStatus]
 	served   store.Table[record.MountTargetListener]
-	turns    turns
+	turns    *turn.Places // decisions of each account
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -86,7 +87,7 @@ func New(o Options) *Controller {
 	}
 	c := &Controller{o: o, targets: record.MountTargets(o.Store), byVPC: record.MountTargetsByVPC(o.Store),
 		statuses: record.MountTargetStatuses(o.Store), served: record.MountTargetListeners(o.Store),
-		turns: turns{accounts: map[string]*accountTurns{}}, open: map[string]*sockets{}, vpcs: map[string]string{}}
+		turns: turn.Each(mostDeciding), open: map[string]*sockets{}, vpcs: map[string]string{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }

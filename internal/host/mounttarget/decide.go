@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"time"
 
 	efstypes "github.com/aws/aws-sdk-go-v2/service/efs/types"
 	"golang.org/x/sys/unix"
@@ -27,6 +28,14 @@ func refuse(errno unix.Errno, format string, args ...any) mountgrant.Grant {
 // mostRead is how many bytes of records are read to decide about a mount: it is more than what a VPC may have of mount
 // targets, and a principal of policies.
 const mostRead = 8 << 20
+
+// How many mounts of an account are decided about at a time, and how long others wait for them: less than a launcher
+// waits for the answer. They are no requests of the APIs, which have a bound of their own, and what a decision takes
+// depends on policies of the account.
+const (
+	mostDeciding = 8
+	decisionWait = 10 * time.Second
+)
 
 // decide decides about a request that has come from one address of a VPC to another.
 func (c *Controller) decide(ctx context.Context, vpc string, local, remote netip.Addr, asked *mountgrant.Asked,
@@ -55,8 +64,10 @@ func (c *Controller) decide(ctx context.Context, vpc string, local, remote netip
 	if want := asked.Request.FileSystemID; want != "" && want != target.FileSystemID {
 		return refuse(unix.EACCES, "%s is the address of a mount target of %s, not of %s", local, target.FileSystemID, want)
 	}
-	end, ok := c.turns.begin(ctx, target.Account)
-	if !ok {
+	waiting, cancel := context.WithTimeout(ctx, decisionWait)
+	defer cancel()
+	_, end, err := c.turns.Acquire(waiting, target.Account)
+	if err != nil {
 		return refuse(unix.ETIMEDOUT, "%d other mounts of account %s are being decided about: try again", mostDeciding,
 			target.Account)
 	}

@@ -73,12 +73,7 @@ func TestMountsOfAnAccountHaveTurns(t *testing.T) {
 	for range mostDeciding {
 		<-decider.begun
 	}
-	waiting := func() int {
-		c.turns.mu.Lock()
-		defer c.turns.mu.Unlock()
-		return c.turns.accounts[account].requests - mostDeciding
-	}
-	eventually.True(t, "the others wait", func() bool { return waiting() == many-mostDeciding })
+	eventually.True(t, "the others wait", func() bool { return c.turns.Waiting(account) == many })
 	if n := len(decider.begun); n > 0 {
 		t.Errorf("%d more are decided about at the same time", n)
 	}
@@ -97,7 +92,7 @@ func TestMountsOfAnAccountHaveTurns(t *testing.T) {
 			t.Errorf("one that waited: %+v", got.Refused)
 		}
 	}
-	if len(c.turns.accounts) > 0 {
-		t.Errorf("left: %v", c.turns.accounts)
+	if n := c.turns.Holders(); n > 0 {
+		t.Errorf("%d holders are left", n)
 	}
 }

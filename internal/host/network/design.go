@@ -50,6 +50,10 @@ type design struct {
 	// groups are the VPC's security groups, acls its network ACLs, by ID.
 	groups map[string]record.SecurityGroup
 	acls   map[string]record.NetworkACL
+	// flows are the listeners of Network Load Balancers whose connections the router sends to targets, forwarded those
+	// whose connections the kernel forwards in the load balancer's namespace, by the namespaces of all of them.
+	flows     []flow
+	forwarded map[string][]flow
 	// lists are the blocks of prefix lists.
 	lists map[string][]netip.Prefix
 }
@@ -76,6 +80,7 @@ const (
 	instanceHolder holderKind = iota
 	clusterHolder
 	natHolder
+	balancerHolder
 )
 
 // port is an ENI that is plugged into a namespace.
@@ -91,6 +96,12 @@ type port struct {
 // portName returns the port's name in the router: 14 of the 17 digits of the ENI's ID, which is what a link's name has
 // room for.
 func (p port) portName() string { return "e" + strings.TrimPrefix(p.eni.ID, "eni-")[:14] }
+
+// ungrouped reports whether the port has no security groups, as NAT gateways and some Network Load Balancers have none:
+// everything passes.
+func (p port) ungrouped() bool {
+	return p.kind == natHolder || p.kind == balancerHolder && len(p.eni.SecurityGroupIDs) == 0
+}
 
 // linkAlias describes in full what the port connects. It is written last: a link without it is unfinished.
 func (p port) linkAlias() string {
@@ -177,7 +188,7 @@ func (n *Network) loadDesign(ctx context.Context, key string) (*design, error) {
 	}
 	d := &design{vpc: vpc.Value, public: map[netip.Addr]netip.Addr{}, egressOnly: map[uint32]bool{},
 		groups: map[string]record.SecurityGroup{}, acls: map[string]record.NetworkACL{},
-		lists: prefixLists(vpc.Value.Region)}
+		lists: prefixLists(vpc.Value.Region), forwarded: map[string][]flow{}}
 	region := store.Prefix(vpc.Value.Account, vpc.Value.Region)
 	for _, a := range slices.Concat(d.vpc.CIDRs, d.vpc.IPv6CIDRs) {
 		if p, err := netip.ParsePrefix(a.CIDR); err == nil {
@@ -270,6 +281,10 @@ func (d *design) readPorts(ctx context.Context, n *Network, region string, subne
 			legs[id] = leg{p.Value.ClusterID, p.Key}
 		}
 	}
+	balancers, err := d.readBalancers(ctx, s, subnets)
+	if err != nil {
+		return err
+	}
 	enis, err := record.NetworkInterfaces(s).List(ctx, region)
 	if err != nil {
 		return err
@@ -287,6 +302,8 @@ func (d *design) readPorts(ctx context.Context, n *Network, region string, subne
 			continue
 		case gateways[eni.ID] != "":
 			p.kind, p.holder = natHolder, gateways[eni.ID]
+		case balancers[eni.ID].ID != "":
+			p.kind, p.holder = balancerHolder, balancers[eni.ID].Namespace()
 		case eni.Attachment.InstanceID != "":
 			p.kind, p.holder = instanceHolder, eni.Attachment.InstanceID
 			p.key = record.EC2Key(eni.Account, eni.Region, p.holder)

@@ -4,8 +4,8 @@
 //
 //	host ── cor-<owner> ── internet ──┬── vpc-<id> ──┬── i-<id>         an instance: eth0, eth1, … are its ENIs
 //	        the host's        routes  │   the        ├── <cluster ID>   a cluster's leg in its VPC: EKS's ENIs
-//	        own namespace     public  │   router     └── nat-<id>       a NAT gateway
-//	                          addresses└── vpc-<id> …
+//	        own namespace     public  │   router     ├── nat-<id>       a NAT gateway
+//	                          addresses└── vpc-<id> …  └── elb-<id>       a load balancer: its ENIs
 //
 // The router delivers by mapping, as the real VPC does: each private address (and each delegated prefix) of a plugged
 // ENI is a route to its port; nothing is flooded. Route tables are routing tables of the kernel, chosen by the mark
@@ -14,9 +14,12 @@
 // does not grow with the number of ENIs. The addresses of the metadata service, of DNS and of the AWS APIs belong to
 // the router itself; whoever serves them listens inside its namespace ([Network.Listen]).
 //
-// It reads the rows of internal/aws/ec2 and ControlPlane, and writes none. [Network.Controllers] has two controllers,
-// level-triggered like all: one reconciles each VPC, one the internet. What they make carries the owner's mark, in its
-// path or its name, so that [Remove] finds it without a daemon or a store.
+// New connections to a Network Load Balancer are sent to its targets by the router (balancer.go), so that targets see
+// the client's address. What a process serves for a load balancer listens in the namespace of its ENIs.
+//
+// It reads the rows of internal/aws/ec2, ControlPlane, LoadBalancers, TargetGroups and TargetHealths, and writes none.
+// [Network.Controllers] has two controllers, level-triggered like all: one reconciles each VPC, one the internet. What
+// they make carries the owner's mark, in its path or its name, so that [Remove] finds it without a daemon or a store.
 //
 // https://docs.aws.amazon.com/vpc/latest/userguide/how-it-works.html
 package network

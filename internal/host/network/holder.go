@@ -40,6 +40,9 @@ func (s *namespace) holderSysctl(kind holderKind) error {
 	switch kind {
 	case clusterHolder:
 		values["ipv4/ip_forward"] = "0"
+	case balancerHolder:
+		values["ipv4/ip_forward"] = "0"
+		values["ipv4/conf/default/send_redirects"], values["ipv4/conf/all/send_redirects"] = "0", "0"
 	case natHolder:
 		values["ipv4/conf/default/rp_filter"] = "0"
 		values["ipv4/conf/default/send_redirects"], values["ipv4/conf/all/send_redirects"] = "0", "0"
@@ -91,12 +94,13 @@ func (s *namespace) configure(p port, plugged netlink.Link, mac net.HardwareAddr
 			return fmt.Errorf("give %s the address %s: %w", link.Attrs().Name, a, err)
 		}
 	}
-	if p.kind == clusterHolder {
+	serves := p.kind == clusterHolder || p.kind == balancerHolder
+	if serves {
 		if err := s.bySource(link, p); err != nil {
 			return err
 		}
 	}
-	if p.kind == clusterHolder && link.Attrs().Name != "eth0" {
+	if serves && link.Attrs().Name != "eth0" {
 		// The default is that of eth0.
 		if there, err := s.hasLink("eth0"); there || err != nil {
 			return err
@@ -155,10 +159,13 @@ func (s *namespace) ensureRoute(r netlink.Route) error {
 	return nil
 }
 
-// bySource sends what comes from an ENI's address out of that ENI. It lists the rules of a cluster's namespace, which
-// are ours alone.
+// sourceTable returns the route table of what comes from the address of a link.
+func sourceTable(link netlink.Link) int { return 0x1000 + link.Attrs().Index }
+
+// bySource sends what comes from an ENI's address out of that ENI. It lists the rules of a cluster's or a load
+// balancer's namespace, which are ours alone.
 func (s *namespace) bySource(link netlink.Link, p port) error {
-	table := 0x1000 + link.Attrs().Index
+	table := sourceTable(link)
 	err := s.RouteReplace(&netlink.Route{Table: table, LinkIndex: link.Attrs().Index,
 		Dst: toIPNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)), Gw: p.subnet.gateway().AsSlice(),
 		Flags: int(netlink.FLAG_ONLINK), Protocol: dhcp})

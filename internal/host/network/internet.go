@@ -408,6 +408,13 @@ func (n *Network) holders(ctx context.Context) (map[string]bool, error) {
 	for _, g := range nats {
 		used[g.Value.ID] = true
 	}
+	balancers, err := record.LoadBalancers(n.o.Store).List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range balancers {
+		used[b.Value.Namespace()] = true
+	}
 	planes, err := record.ControlPlanes(n.o.Store).List(ctx, "")
 	if err != nil {
 		return nil, err

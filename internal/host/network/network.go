@@ -401,6 +401,7 @@ func (n *Network) sources() []reconcile.Source {
 				cluster.Value.VPCID)
 		}),
 	}
+	sources = append(sources, balancerSources(s)...)
 	if n.o.Real != nil {
 		sources = append(sources, remembering(record.Instances(s),
 			func(_ string, r record.Instance) []string { return of(r.EC2Resource, r.VPCID) }))

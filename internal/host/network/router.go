@@ -125,6 +125,9 @@ func (r *router) reconcileRouter(ctx context.Context) (plugged map[string]bool, 
 		return nil, err
 	}
 	crashRules.Here()
+	if err := r.forwardInBalancers(); err != nil {
+		failures = append(failures, err)
+	}
 	if err := r.reconcileRoutes(); err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ func (d *design) ruleset() *ruleset {
 	forward.addRule(stateIs(expr.CtStateBitINVALID), drop())
 	d.egressOnlyRules(r, forward)
 	d.securityGroupRules(r, forward)
+	d.balancerGroupRules(r)
 	return r
 }
 
@@ -80,6 +81,7 @@ func (d *design) markRules(r *ruleset) {
 		unrouted(), drop())
 	c.addRule([]expr.Any{loadMeta(expr.MetaKeyIIFGROUP), translate("route-tables"), &expr.Meta{Key: expr.MetaKeyMARK,
 		SourceRegister: true, Register: 1}})
+	c.addRule(balancedReplies())
 }
 
 var linkLocal = netip.MustParsePrefix("fe80::/10")
@@ -99,6 +101,7 @@ func (d *design) translationRules(r *ruleset) {
 	r.add(addressSet("with-public-address", false, private))
 	c := r.addChain("destination", &hook{kind: nftables.ChainTypeNAT, at: nftables.ChainHookPrerouting,
 		priority: *nftables.ChainPriorityNATDest})
+	d.balancedRules(r, c)
 	c.addRule(matchInputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(destinationIPv4),
 		translate("private-addresses"),
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}})
@@ -117,9 +120,12 @@ func (d *design) gatewayRules(r *ruleset, forward *chain) {
 		matchNotSet("own-ipv6")}, drop())
 	forward.addRule(matchInputLink(gatewayLink), matchIPv6(), []expr.Any{loadPayload(sourceIPv6),
 		matchSet("own-ipv6")}, drop())
-	forward.addRule(matchOutputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(sourceIPv4),
-		matchNotSet("with-public-address")}, drop())
-	forward.addRule(matchInputLink(gatewayLink), matchIPv4(), []expr.Any{loadPayload(destinationIPv4),
+	// Answers of targets leave with the address of their load balancer. Who begins a connection has one of its own.
+	for _, others := range [][]expr.Any{unbalanced(), matchOriginal()} {
+		forward.addRule(matchOutputLink(gatewayLink), matchIPv4(), others, []expr.Any{loadPayload(sourceIPv4),
+			matchNotSet("with-public-address")}, drop())
+	}
+	forward.addRule(matchInputLink(gatewayLink), matchIPv4(), unbalanced(), []expr.Any{loadPayload(destinationIPv4),
 		matchNotSet("with-public-address")}, drop())
 	// Jumbo frames end here; TCP is told at once.
 	for _, crossing := range [][]expr.Any{matchOutputLink(gatewayLink), matchInputLink(gatewayLink)} {
@@ -263,14 +269,14 @@ func (d *design) securityGroupRules(r *ruleset, forward *chain) {
 	forward.addRule(goToChain(ingress.name))
 }
 
-// ungrouped stands for the security group of NAT gateways, which have none: it lets everything pass.
+// ungrouped stands for the security group of ports that have none: it lets everything pass.
 const ungrouped = "ungrouped"
 
 // usedGroups returns the groups of the ENIs that exist, in order, and a number for each.
 func (d *design) usedGroups() (numbers map[string]uint32, groups []string) {
 	used := map[string]bool{}
 	for _, p := range slices.Concat(d.ports, d.endpoints) {
-		if p.kind == natHolder {
+		if p.ungrouped() {
 			used[ungrouped] = true
 			continue
 		}
@@ -289,7 +295,7 @@ func (d *design) usedGroups() (numbers map[string]uint32, groups []string) {
 
 // groupNumbers returns the numbers of an ENI's groups.
 func (d *design) groupNumbers(p port, numbers map[string]uint32) (all []uint32) {
-	if p.kind == natHolder {
+	if p.ungrouped() {
 		return []uint32{numbers[ungrouped]}
 	}
 	for _, id := range p.eni.SecurityGroupIDs {
@@ -314,7 +320,11 @@ func (d *design) groupRules(r *ruleset, groups []string) {
 		}
 		for _, rule := range d.groups[id].Rules {
 			members[rule.GroupID], lists[rule.PrefixListID] = true, true
-			for _, match := range rulePeers(rule) {
+			peers := rulePeers(rule)
+			if peer := d.balancedPeer(rule); peer != nil {
+				peers = append(peers, peer)
+			}
+			for _, match := range peers {
 				if rule.Egress {
 					out.addRule(match, ruleTraffic(rule), setPassed(passed), returnToCaller())
 				} else {
@@ -324,6 +334,7 @@ func (d *design) groupRules(r *ruleset, groups []string) {
 		}
 	}
 	d.memberSets(r, members)
+	d.balancerSets(r, members)
 	for _, id := range slices.Sorted(maps.Keys(lists)) {
 		if id != "" {
 			r.add(addressSet("list-"+id, false, d.lists[id]))

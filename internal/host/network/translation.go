@@ -16,7 +16,7 @@ import (
 )
 
 // staleTranslations returns the public addresses that the router translates now, but is not to translate to the same
-// private address any more.
+// private address any more, and the addresses of load balancers that have gone.
 func (r *router) staleTranslations() (stale map[netip.Addr]bool, err error) {
 	conn, err := nftables.New(nftables.WithNetNSFd(int(r.file.Fd())))
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *router) staleTranslations() (stale map[netip.Addr]bool, err error) {
 			stale[public] = true
 		}
 	}
-	return stale, nil
+	return stale, r.addStaleBalancers(conn, table, stale)
 }
 
 // dumping is held while the connections of a VPC are in memory, so that those of one VPC are at a time.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 	"github.com/coracle-eks/coracle/internal/host/network"
 	"github.com/coracle-eks/coracle/internal/host/rundir"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
@@ -68,6 +69,14 @@ func CheckVolumes() (all []Problem) {
 		all = append(all, Problem{err.Error(), "apt-get install udev   # or remove the file that hides the rule"})
 	}
 	return all
+}
+
+// CheckRootVolumes returns why root volumes have no size on this host; nil when they have.
+func CheckRootVolumes() *Problem {
+	if err := rootvolume.Check(); err != nil {
+		return &Problem{err.Error(), "modprobe loop; modprobe xfs   # and start coracle again"}
+	}
+	return nil
 }
 
 // UnseenUdev returns what the host's udev may do with volumes where this process cannot see it; nil where it can.

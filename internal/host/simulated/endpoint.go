@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -200,10 +201,24 @@ func (r *request) establish() (net.Conn, bool) {
 	return &buffered{r.Conn, r.in}, true
 }
 
+// boundBuffers returns the dialer with bounded buffers for its connections.
+func boundBuffers(of *net.Dialer) *net.Dialer {
+	check, dialer := of.Control, *of
+	dialer.Control = func(network, address string, socket syscall.RawConn) error {
+		if check != nil {
+			if err := check(network, address, socket); err != nil {
+				return err
+			}
+		}
+		return connlimit.BoundBuffers(network, address, socket)
+	}
+	return &dialer
+}
+
 // forward connects the request to its address.
 func (r *request) forward(ctx context.Context, dialer *net.Dialer) {
 	dialing, cancel := context.WithTimeout(ctx, egressTime)
-	out, err := dialer.DialContext(dialing, "tcp", r.address)
+	out, err := boundBuffers(dialer).DialContext(dialing, "tcp", r.address)
 	cancel()
 	if err != nil {
 		r.writeError("connect to " + r.address + ": " + outbound.Reason(err))

@@ -77,7 +77,7 @@ func TestVolumesAreSimulated(t *testing.T) {
 	awstest.Must[any](t)(w.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: snapshot}))
 	awstest.Must[any](t)(w.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: id}))
 	eventually.True(t, "nothing is left", func() bool {
-		return record.Volumes(w.Store).Count("") == 1 && record.VolumeDisks(w.Store).Count("") == 0 && // the root volume
+		return record.Volumes(w.Store).Count("") == 1 && record.VolumeDisks(w.Store).Count("") == 1 && // the root volume
 			record.Snapshots(w.Store).Count("") == 0 && record.SnapshotDisks(w.Store).Count("") == 0
 	})
 }

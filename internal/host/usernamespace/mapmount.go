@@ -19,13 +19,22 @@ func MapMount(dir string, namespace *os.File) error {
 	if err != nil {
 		return &fs.PathError{Op: "clone the mount of", Path: dir, Err: err}
 	}
-	defer unix.Close(fd)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(namespace.Fd())}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return &fs.PathError{Op: "map the IDs of the mount of", Path: dir, Err: err}
+	clone := os.NewFile(uintptr(fd), dir)
+	defer clone.Close()
+	if err := MapDetached(clone, namespace); err != nil {
+		return err
 	}
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	if err := unix.MoveMount(int(clone.Fd()), "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return &fs.PathError{Op: "mount with mapped IDs", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// MapDetached makes the IDs of files in a mount that is nowhere yet those of the user namespace.
+func MapDetached(mount, namespace *os.File) error {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(namespace.Fd())}
+	if err := unix.MountSetattr(int(mount.Fd()), "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return &fs.PathError{Op: "map the IDs of the mount of", Path: mount.Name(), Err: err}
 	}
 	return nil
 }

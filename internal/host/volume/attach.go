@@ -159,6 +159,9 @@ func (c *Controller) attachmentOf(ctx context.Context, volumeKey string, v recor
 func (c *Controller) settle(ctx context.Context, a attachment, devices []loopdevice.Device, size int64) (
 	observed *record.DiskAttachment, wait time.Duration, err error) {
 	defer c.tables.lock(a.instance.ID)()
+	if a.device.Root {
+		return c.settleRoot(a, devices, size)
+	}
 	dir := filepath.Join(c.o.Machines, a.instance.ID)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		wait, err := c.release(a, devices, -1)

@@ -37,11 +37,11 @@ func (c *Controller) make(ctx context.Context, key string, v record.Volume, d *r
 	if !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	if d.Size > 0 {
+	if d.Size > 0 && !c.isFresh(v) {
 		return false, fail(nil, "the content of the volume is not on this host: a backup of the daemon's state does "+
 			"not have it")
 	}
-	if contentOf(v) != "" {
+	if v.ContentID() != "" {
 		if failed, ok := c.failures.Load(key); ok {
 			if known := failed.(*attempt).failure; known != nil {
 				return false, known
@@ -49,7 +49,7 @@ func (c *Controller) make(ctx context.Context, key string, v record.Volume, d *r
 		}
 		return false, nil // fill makes it
 	}
-	if err := c.checkSpace("another volume", 0); err != nil {
+	if err := c.checkLeast("another volume", 0, c.least(v)); err != nil {
 		return false, err
 	}
 	if err := c.create(ctx, v.ID, int64(v.Size)<<30, func(*os.File) error { return nil }); err != nil {
@@ -59,14 +59,11 @@ func (c *Controller) make(ctx context.Context, key string, v record.Volume, d *r
 	return true, nil
 }
 
-// contentOf returns the snapshot or volume whose content a volume begins with.
-func contentOf(v record.Volume) string { return cmp.Or(v.SnapshotID, v.SourceVolumeID) }
-
 // fill makes the disk of a volume that begins with the content of something.
 func (c *Controller) fill(ctx context.Context, key string) (reconcile.Result, error) {
 	defer c.contents.lock(idOf(key))()
 	v, found, err := get(ctx, c.volumes, key)
-	if err != nil || !found || v.Diskless || !v.Deleted.IsZero() || contentOf(v) == "" {
+	if err != nil || !found || v.Diskless || !v.Deleted.IsZero() || v.ContentID() == "" {
 		return reconcile.Result{Gone: err == nil && !found}, err
 	}
 	d, _, err := get(ctx, c.disks, key)
@@ -133,7 +130,7 @@ func (c *Controller) failed(key string, last attempt, known *failure) (wait time
 
 // copyTo makes the disk of a volume from its source, and returns when to try again as long as that is not there.
 func (c *Controller) copyTo(ctx context.Context, key string, v record.Volume) (wait time.Duration, err error) {
-	from := contentOf(v)
+	from := v.ContentID()
 	source, err := os.Open(c.file(from))
 	if errors.Is(err, fs.ErrNotExist) {
 		return time.Second, c.checkOrigin(ctx, v)
@@ -170,7 +167,7 @@ func (c *Controller) copyTo(ctx context.Context, key string, v record.Volume) (w
 
 // checkOrigin returns a failure when what a volume begins with is not there, and never will be.
 func (c *Controller) checkOrigin(ctx context.Context, v record.Volume) error {
-	from := contentOf(v)
+	from := v.ContentID()
 	ended, why := true, "it is no longer there"
 	if v.SnapshotID == "" {
 		key := record.EC2Key(v.Account, v.Region, from)

@@ -78,6 +78,8 @@ type Controller struct {
 	tables             locks // of tables of disks, by instance ID
 	contents           locks // of the making and the removal of disks, by volume ID
 	kept               holds // of content, by the ID of the volume or snapshot
+	// grown are the sizes in bytes that the file systems of root volumes were made as large as, by loop number.
+	grown sync.Map
 	// failures are the attempts (*attempt) at content that could not be made, by the key of the volume. filled wakes who
 	// tells about it.
 	failures sync.Map
@@ -394,6 +396,11 @@ const diskFile = "disk"
 
 // checkSpace refuses what would need disk space when there is little.
 func (c *Controller) checkSpace(what string, need int64) error {
+	return c.checkLeast(what, need, diskspace.Reserve)
+}
+
+// checkLeast refuses what would leave less disk space than that.
+func (c *Controller) checkLeast(what string, need, least int64) error {
 	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
 		return err
 	}
@@ -401,9 +408,9 @@ func (c *Controller) checkSpace(what string, need int64) error {
 	if err != nil {
 		return err
 	}
-	if free-need < diskspace.Reserve {
+	if free-need < least {
 		return &failure{passes: true, text: fmt.Sprintf("the host has too little free disk space for %s: %d MiB are free, "+
-			"of which %d MiB are reserved", what, free>>20, int64(diskspace.Reserve)>>20)}
+			"of which %d MiB are reserved", what, free>>20, least>>20)}
 	}
 	return nil
 }

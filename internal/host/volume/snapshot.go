@@ -75,7 +75,7 @@ func (c *Controller) take(ctx context.Context, key string, s record.Snapshot, d 
 	} else if v, found, err := get(ctx, c.volumes, record.EC2Key(s.Account, s.Region, from)); err != nil {
 		return 0, err
 	} else if found && v.Diskless {
-		return 0, fail(nil, "%s is the root file system of a machine, of which no snapshots are made", from)
+		return 0, fail(nil, "%s has no disk, of which a snapshot could be made", from)
 	}
 	source, err := os.Open(c.file(from))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -71,7 +71,7 @@ type Authenticator struct {
 	mux *http.ServeMux
 
 	// Apart from each other, so that unknown tokens do not keep users whose tokens are known from what they do.
-	authentications, authorizations turns
+	authentications, authorizations *turns
 
 	mu     sync.Mutex
 	served map[string]*served // by cluster ID
@@ -96,8 +96,8 @@ func New(o Options) *Authenticator {
 		users:         record.Users(o.Store),
 		served:        map[string]*served{},
 
-		authentications: turns{by: map[string]*holder{}},
-		authorizations:  turns{by: map[string]*holder{}},
+		authentications: newTurns(),
+		authorizations:  newTurns(),
 	}
 	if a.log == nil {
 		a.log = slog.Default()
@@ -106,8 +106,8 @@ func New(o Options) *Authenticator {
 		a.now = time.Now
 	}
 	a.mux = http.NewServeMux()
-	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.withCluster(inTurn(&a.authentications, a.authenticate)))
-	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.withCluster(inTurn(&a.authorizations, a.authorize)))
+	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.withCluster(inTurn(a.authentications, a.authenticate)))
+	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.withCluster(inTurn(a.authorizations, a.authorize)))
 	if a.admission != nil {
 		a.mux.HandleFunc("POST /clusters/{id}/mutate", a.withCluster(a.admission.Review))
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/authenticator/authenticatortest"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/testenv"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // realSTS is a fixture whose STS is ours, behind the in-process transport.
@@ -47,7 +48,7 @@ func newRealSTS(t testing.TB) realSTS {
 }
 
 func (r realSTS) config(c aws.Credentials) aws.Config {
-	return aws.Config{Region: iamtest.Region, BaseEndpoint: aws.String(r.aws.URL),
+	return aws.Config{Region: iamtest.Region, BaseEndpoint: aws.String(r.aws.URL), HTTPClient: awsclient.HTTP(),
 		Credentials: credentials.StaticCredentialsProvider{Value: c}}
 }
 

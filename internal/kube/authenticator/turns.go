@@ -3,12 +3,10 @@ package authenticator
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 const (
@@ -27,63 +25,28 @@ const (
 var errNoTurn = errors.New("too many reviews of this cluster or its account are being answered; try again")
 
 // turns bounds the reviews that are answered at a time.
-type turns struct {
-	mu sync.Mutex
-	by map[string]*holder // by account, and by clusterTurns
-}
+type turns struct{ clusters, accounts *turn.Places }
 
-// holder is an account or a cluster with reviews.
-type holder struct {
-	running *semaphore.Weighted
-	reviews int // that run or wait
+func newTurns() *turns {
+	return &turns{clusters: turn.Each(maxClusterReviews), accounts: turn.Each(maxAccountReviews)}
 }
-
-// clusterTurns returns the key of a cluster, which is that of no account.
-func clusterTurns(c record.Cluster) string { return "cluster/" + c.ID }
 
 // begin waits for a turn of a cluster, and then for one of its account: what waits for its cluster takes nothing from
 // the others.
 func (t *turns) begin(ctx context.Context, c record.Cluster) (end func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewWait)
 	defer cancel()
-	ofCluster, err := t.acquire(ctx, clusterTurns(c), maxClusterReviews)
+	_, ofCluster, err := t.clusters.Acquire(ctx, c.ID)
 	if err != nil {
-		return nil, err
+		return nil, errNoTurn
 	}
-	ofAccount, err := t.acquire(ctx, c.Account, maxAccountReviews)
+	_, ofAccount, err := t.accounts.Acquire(ctx, c.Account)
 	if err != nil {
 		ofCluster()
-		return nil, err
+		return nil, errNoTurn
 	}
 	return func() {
 		ofAccount()
 		ofCluster()
-	}, nil
-}
-
-// acquire waits for one of the turns of a key.
-func (t *turns) acquire(ctx context.Context, key string, most int64) (release func(), err error) {
-	t.mu.Lock()
-	h := t.by[key]
-	if h == nil {
-		h = &holder{running: semaphore.NewWeighted(most)}
-		t.by[key] = h
-	}
-	h.reviews++
-	t.mu.Unlock()
-	leave := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if h.reviews--; h.reviews == 0 {
-			delete(t.by, key)
-		}
-	}
-	if h.running.Acquire(ctx, 1) != nil {
-		leave()
-		return nil, errNoTurn
-	}
-	return func() {
-		h.running.Release(1)
-		leave()
 	}, nil
 }

@@ -21,7 +21,7 @@ import (
 func TestReviewsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := &turns{by: map[string]*holder{}}
+		all := newTurns()
 		var ends []func()
 		begin := func(account, id string, n int) {
 			t.Helper()
@@ -60,8 +60,8 @@ func TestReviewsTakeTurns(t *testing.T) {
 		for _, end := range append(ends[1:], <-next) {
 			end()
 		}
-		if len(all.by) != 0 {
-			t.Errorf("%v is left", all.by)
+		if n := all.clusters.Holders() + all.accounts.Holders(); n != 0 {
+			t.Errorf("%d holders are left", n)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestUnknownTokensHoldUpNoAuthorization(t *testing.T) {
 	answer := httptest.NewRecorder()
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	inTurn(&f.auth.authentications, f.auth.authenticate)(answer, httptest.NewRequestWithContext(gone, http.MethodPost, "/",
+	inTurn(f.auth.authentications, f.auth.authenticate)(answer, httptest.NewRequestWithContext(gone, http.MethodPost, "/",
 		nil), record.Cluster{Account: account, ID: clusterID})
 	if answer.Code != http.StatusTooManyRequests { // API servers ask again
 		t.Errorf("a review without a turn is answered with %d %s", answer.Code, answer.Body)

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 
+	"github.com/coracle-eks/coracle/internal/connlimit"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -56,6 +57,12 @@ const Prefix = "/kubernetes/"
 // maxHeader limits the size of an answer's header, in bytes. Programs of a cluster's users may write it: an aggregated
 // API, or what answers in place of a kubelet.
 const maxHeader = 256 << 10
+
+// What an API server has sent of an answer that its client does not read, in bytes: of one, and of all on a connection.
+const (
+	maxUnread    = 64 << 10
+	maxAllUnread = 16 << 20 // so that those whose clients do not read hold up no others
+)
 
 // dialTimeout limits the time in which a connection to an API server opens. Packets from sources outside of
 // publicAccessCidrs are dropped, as on EKS.
@@ -108,6 +115,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Error(w, r, err)
 		return
 	}
+	// Each takes memory, and a connection to the API server, for as long as its client likes.
+	release, ok := connlimit.Acquire("API server of "+id, 1)
+	if !ok {
+		p.Error(w, r, apierrors.NewTooManyRequests("too many requests to the cluster are being sent on: try again", 1))
+		return
+	}
+	defer release()
 	// Watches and logs last as long as the API server has them last. What does not support deadlines has none.
 	control := http.NewResponseController(w)
 	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil &&
@@ -216,7 +230,7 @@ func (p *Proxy) open(id string, plane record.ControlPlane) (*upstream, error) {
 
 // newTransport returns a transport to the API server, with or without HTTP/2.
 func (u *upstream) newTransport(roots *x509.CertPool, http2 bool) *http.Transport {
-	dialer := net.Dialer{Timeout: dialTimeout}
+	dialer := net.Dialer{Timeout: dialTimeout, Control: connlimit.BoundBuffers}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(http2)
@@ -227,9 +241,11 @@ func (u *upstream) newTransport(roots *x509.CertPool, http2 bool) *http.Transpor
 			}
 			return dialer.DialContext(ctx, network, address)
 		},
-		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    dialTimeout,
-		Protocols:              protocols,
+		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: dialTimeout,
+		Protocols:           protocols,
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: maxUnread,
+			MaxReceiveBufferPerConnection: maxAllUnread},
 		DisableCompression:     true, // that is between the client and the API server
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: maxHeader,

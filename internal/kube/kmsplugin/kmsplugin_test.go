@@ -22,8 +22,33 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/kube/kmsplugin"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
+
+// bounded is KMS for requests that wait for no turn of their account.
+type bounded struct {
+	kmsplugin.KMS
+	t *testing.T
+}
+
+func (b bounded) Encrypt(ctx context.Context, in *kms.EncryptInput, o ...func(*kms.Options)) (*kms.EncryptOutput,
+	error) {
+	b.check(ctx)
+	return b.KMS.Encrypt(ctx, in, o...)
+}
+
+func (b bounded) Decrypt(ctx context.Context, in *kms.DecryptInput, o ...func(*kms.Options)) (*kms.DecryptOutput,
+	error) {
+	b.check(ctx)
+	return b.KMS.Decrypt(ctx, in, o...)
+}
+
+func (b bounded) check(ctx context.Context) {
+	if !store.IsMetered(ctx) {
+		b.t.Error("a request of an API server that may be starting waits for a turn of its account")
+	}
+}
 
 func TestPlugin(t *testing.T) {
 	t.Parallel()
@@ -42,7 +67,9 @@ func TestPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	plugins := kmsplugin.New(kmsplugin.Options{Dir: dir, KMS: func(string, string) kmsplugin.KMS { return client }})
+	plugins := kmsplugin.New(kmsplugin.Options{Dir: dir, KMS: func(string, string) kmsplugin.KMS {
+		return bounded{client, t}
+	}})
 	t.Cleanup(plugins.Close)
 	var mu sync.Mutex
 	var flips []string

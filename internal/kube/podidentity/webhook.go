@@ -25,7 +25,6 @@ import (
 	"github.com/aws/amazon-eks-pod-identity-webhook/pkg/containercredentials"
 	"github.com/aws/amazon-eks-pod-identity-webhook/pkg/handler"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"golang.org/x/sync/semaphore"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +34,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 const (
@@ -83,15 +83,16 @@ type Webhook struct {
 	o       Options
 	clients clients
 
-	mu     sync.Mutex
-	shares map[string]*semaphore.Weighted // by account, and by cluster ID
-	known  map[string]*knownSettings      // by cluster ID
+	ofClusters, ofAccounts *turn.Places // bytes
+
+	mu    sync.Mutex
+	known map[string]*knownSettings // by cluster ID
 }
 
 // New returns a Webhook.
 func New(o Options) *Webhook {
 	return &Webhook{o: o, clients: clients{config: o.Config, byID: map[string]*clusterClient{}},
-		shares: map[string]*semaphore.Weighted{}, known: map[string]*knownSettings{}}
+		ofClusters: turn.Each(maxCluster), ofAccounts: turn.Each(maxAccount), known: map[string]*knownSettings{}}
 }
 
 // Configuration returns the object by which an API server sends the reviews of new pods to a URL, whose certificate the
@@ -122,7 +123,6 @@ func (w *Webhook) Forget(clusterID string) {
 	w.clients.forget(clusterID)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.shares, clusterShare(clusterID))
 	if known := w.known[clusterID]; known != nil {
 		known.stop()
 		delete(w.known, clusterID)
@@ -141,36 +141,22 @@ func (w *Webhook) knownSettings(clusterID string) *knownSettings {
 	return known
 }
 
-// clusterShare returns the key of a cluster's share, which is none of an account.
-func clusterShare(clusterID string) string { return "cluster/" + clusterID }
-
 // acquire waits until a cluster has room for a review, and then until its account has: what waits for its cluster
 // takes nothing from the others. It reports whether it may go on.
 func (w *Webhook) acquire(ctx context.Context, c record.Cluster, size int64) (release func(), ok bool) {
-	cluster, account := w.shareOf(clusterShare(c.ID), maxCluster), w.shareOf(c.Account, maxAccount)
-	if cluster.Acquire(ctx, size) != nil {
+	_, ofCluster, err := w.ofClusters.AcquireN(ctx, c.ID, size)
+	if err != nil {
 		return nil, false
 	}
-	if account.Acquire(ctx, size) != nil {
-		cluster.Release(size)
+	_, ofAccount, err := w.ofAccounts.AcquireN(ctx, c.Account, size)
+	if err != nil {
+		ofCluster()
 		return nil, false
 	}
 	return func() {
-		account.Release(size)
-		cluster.Release(size)
+		ofAccount()
+		ofCluster()
 	}, true
-}
-
-// shareOf returns the share with a key, which is made with a size.
-func (w *Webhook) shareOf(key string, size int64) *semaphore.Weighted {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	share := w.shares[key]
-	if share == nil {
-		share = semaphore.NewWeighted(size)
-		w.shares[key] = share
-	}
-	return share
 }
 
 // pods is what the webhook changes. The administrator of a cluster can have other objects sent here, of any form.

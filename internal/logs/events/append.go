@@ -22,7 +22,7 @@ type Batch struct {
 // maxMessage is the longest message in bytes, more than any service takes.
 const maxMessage = 16 << 20
 
-// behind is the multiple of Options.SealBytes that a group may have unsealed before Append waits.
+// behind is the multiple of Options.SealBytes, and of SealRows, that a group may have unsealed before Append waits.
 const behind = 4
 
 // Append adds the events to their group and makes them durable before it returns. It returns the Seq
@@ -100,12 +100,17 @@ func (s *Store) Append(ctx context.Context, b Batch) (first uint64, err error) {
 		g.durable = row.last
 		g.notifyWaiters()
 	}
-	full := g.unsealed >= s.SealBytes
+	full := s.isFull(g, 1)
 	g.mu.Unlock()
 	if full {
 		s.upkeep.enqueue(g)
 	}
 	return first, nil
+}
+
+// isFull reports whether a group has as many events that are not sealed as make so many parts. The group is locked.
+func (s *Store) isFull(g *group, parts int) bool {
+	return g.unsealed >= int64(parts)*s.SealBytes || g.last-g.sealed >= uint64(parts*s.SealRows)
 }
 
 // lockForAppend locks the group when it may take more.
@@ -118,7 +123,7 @@ func (s *Store) lockForAppend(ctx context.Context, id GroupID) (*group, error) {
 		case g.deleted:
 			g.mu.Unlock()
 			continue
-		case g.unsealed < behind*s.SealBytes:
+		case !s.isFull(g, behind):
 			return g, nil
 		case g.sealError != nil && kicked:
 			err := g.sealError

@@ -7,10 +7,10 @@
 // statistics of its streams and the marks of who ships it: one atomic batch, one fsync shared with
 // whoever else appends. From then on readers see it.
 //
-// When a group has Options.SealBytes of messages in chunks, a goroutine in the background turns them
-// into a part: a file of blocks that never changes. It sorts the events by stream and time, cuts them
-// into blocks of about 2 MiB, and compresses these with all cores. The file is complete and durable
-// before one batch of the catalog adds its line and removes the chunks, so that a crash at any
+// When a group has Options.SealBytes of messages in chunks, or Options.SealRows events, a goroutine in the
+// background turns them into a part: a file of blocks that never changes. It sorts the events by stream
+// and time, cuts them into blocks of about 2 MiB, and compresses these with all cores. The file is
+// complete and durable before one batch of the catalog adds its line and removes the chunks, so that a crash at any
 // instruction leaves the events in one of the two places; Open removes files without a line. Append
 // waits when sealing falls behind, which bounds memory and the catalog. A group with little traffic
 // stays in the catalog.
@@ -28,8 +28,9 @@
 // for which paths become columns and when they are exact.
 //
 // A View is a snapshot: it holds the parts it may read (a file is removed when its last view is
-// closed), a copy of the chunks, and what is deleted. Events merges the blocks of a view in the order of
-// time and opens a block when its time comes.
+// closed), a snapshot of the catalog with the chunks, and what is deleted. Events merges the blocks of a
+// view in the order of time and opens a block when its time comes. Few of them are in memory, however many
+// have events of one time: what is dropped is read again.
 //
 // # When things go wrong
 //

@@ -20,6 +20,7 @@ type part struct {
 	group GroupID
 	id    uint64
 	raw   int64 // bytes of messages
+	rows  int
 	// The Seq of its events are from minSeq to maxSeq; no other part of the group has one between them.
 	minSeq, maxSeq uint64
 	blocks         []blockMeta
@@ -40,6 +41,7 @@ func newPart(s *Store, g GroupID, id uint64, blocks []blockMeta) *part {
 	p := &part{store: s, group: g, id: id, blocks: blocks, minSeq: math.MaxUint64}
 	for i := range blocks {
 		p.raw += blocks[i].raw
+		p.rows += blocks[i].rows
 		p.minSeq, p.maxSeq = min(p.minSeq, blocks[i].minSeq), max(p.maxSeq, blocks[i].maxSeq)
 	}
 	return p

@@ -31,6 +31,9 @@ type Range struct {
 	Words    []string
 	After    *Position // begin strictly behind it; before it when Backward
 	Backward bool      // the latest first
+	// Hold takes memory for what is read, in bytes, before it is read (optional). All of it is in use until the last
+	// event has been read.
+	Hold func(bytes int64) error
 }
 
 // Events reads a group's events in the order of their positions, from a snapshot taken when the first
@@ -54,8 +57,9 @@ func (s *Store) Events(ctx context.Context, g GroupID, r Range) iter.Seq2[Event,
 	}
 }
 
-// openMessages is the number of blocks of a merge that may have their messages in memory.
-const openMessages = 12
+// openMessages is the number of blocks of a merge that may have their messages in memory, openRows that of those that
+// may have their small columns: events of any number of blocks may be of the same time.
+const openMessages, openRows = 12, 64
 
 // merge reads the blocks of a view in the order of their events. A block is opened when an event of it
 // may be next; then it is in the heap.
@@ -63,7 +67,10 @@ type merge struct {
 	Range
 	waiting []waitingBlock // in the order in which they may be needed
 	open    []*openBlock   // a heap by the position of their next events
+	listed  []*openBlock   // those with rows in memory, the one used last at the end
 	loaded  []*openBlock   // those with messages in memory, the one used last at the end
+	takes   int64          // memory of both, in bytes
+	held    int64          // that was taken for them
 }
 
 type waitingBlock struct {
@@ -73,10 +80,28 @@ type waitingBlock struct {
 
 type openBlock struct {
 	block    *Block
-	rows     *Rows
+	rows     *Rows   // nil while they are not in memory
 	order    []int32 // the rows asked for, in the order of their events
 	next     int
+	position Position // of the next event
 	messages *Messages
+}
+
+// rowBytes is what a row takes in memory: in Rows, and in the order of an open block.
+const rowBytes = 40
+
+// rowMemory is the memory of the rows of a block, in bytes, messageMemory that of its messages.
+func (o *openBlock) rowMemory() int64     { return rowBytes * int64(o.block.rows) }
+func (o *openBlock) messageMemory() int64 { return o.block.raw + 4*int64(o.block.rows) }
+
+// take counts memory, and takes it where it is more than there ever was.
+func (m *merge) take(bytes int64) error {
+	if m.takes += bytes; m.Hold == nil || m.takes <= m.held {
+		return nil
+	}
+	more := m.takes - m.held
+	m.held = m.takes
+	return m.Hold(more)
 }
 
 func newMerge(v *View, r Range) *merge {
@@ -127,8 +152,7 @@ func (m *merge) blockBound(b *Block) (edge int64, any bool) {
 
 func (m *merge) Len() int { return len(m.open) }
 func (m *merge) Less(i, j int) bool {
-	return m.direction(m.open[i].nextPosition().Compare(
-		m.open[j].nextPosition())) < 0
+	return m.direction(m.open[i].position.Compare(m.open[j].position)) < 0
 }
 func (m *merge) Swap(i, j int) { m.open[i], m.open[j] = m.open[j], m.open[i] }
 func (m *merge) Push(x any)    { m.open = append(m.open, x.(*openBlock)) }
@@ -138,12 +162,8 @@ func (m *merge) Pop() any {
 	return last
 }
 
-// nextPosition returns the position of the next event.
-func (o *openBlock) nextPosition() Position { return o.position(o.order[o.next]) }
-
-func (o *openBlock) position(row int32) Position {
-	return Position{o.rows.Timestamp[row], o.rows.Seq[row]}
-}
+// positionOf returns the position of a row.
+func (r *Rows) positionOf(row int32) Position { return Position{r.Timestamp[row], r.Seq[row]} }
 
 func (m *merge) mergeBlocks(ctx context.Context, yield func(Event, error) bool) error {
 	defer func() {
@@ -153,7 +173,7 @@ func (m *merge) mergeBlocks(ctx context.Context, yield func(Event, error) bool) 
 	}()
 	for n := 0; ; n++ {
 		for len(m.waiting) > 0 && (len(m.open) == 0 ||
-			m.direction(cmp.Compare(m.waiting[0].edge, m.open[0].nextPosition().Timestamp)) <= 0) {
+			m.direction(cmp.Compare(m.waiting[0].edge, m.open[0].position.Timestamp)) <= 0) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -168,7 +188,7 @@ func (m *merge) mergeBlocks(ctx context.Context, yield func(Event, error) bool) 
 			return ctx.Err()
 		}
 		o := m.open[0]
-		if err := m.loadMessages(o); err != nil {
+		if err := m.loadBlock(ctx, o); err != nil {
 			return err
 		}
 		i := int(o.order[o.next])
@@ -177,16 +197,17 @@ func (m *merge) mergeBlocks(ctx context.Context, yield func(Event, error) bool) 
 			return nil
 		}
 		if o.next++; o.next < len(o.order) {
+			o.position = o.rows.positionOf(o.order[o.next])
 			heap.Fix(m, 0)
 			continue
 		}
 		heap.Pop(m)
-		o.messages.Release()
-		m.loaded = slices.DeleteFunc(m.loaded, func(l *openBlock) bool { return l == o })
+		m.dropMessages(o)
+		m.dropRows(o)
 	}
 }
 
-// openNext reads the small columns of the next block, if it may have the words asked for.
+// openNext opens the next block, if it may have the words asked for.
 func (m *merge) openNext() error {
 	b := m.waiting[0].block
 	m.waiting = m.waiting[1:]
@@ -195,40 +216,85 @@ func (m *merge) openNext() error {
 			return nil
 		}
 	}
-	rows, err := b.Rows()
-	if err != nil {
+	o := &openBlock{block: b}
+	if err := m.listRows(o); err != nil {
 		return err
 	}
-	o := &openBlock{block: b, rows: rows, order: make([]int32, 0, b.rows)}
-	for i, t := range rows.Timestamp {
-		row := int32(i)
-		if t >= m.From && t < m.To && (m.Streams == nil || m.Streams(rows.Stream[i])) &&
-			(m.After == nil || m.direction(o.position(row).Compare(*m.After)) > 0) &&
-			(rows.Live == nil || rows.Live(i)) {
-			o.order = append(o.order, row)
-		}
-	}
 	if len(o.order) == 0 {
+		m.dropRows(o)
 		return nil
 	}
-	slices.SortFunc(o.order, func(a, b int32) int { return m.direction(o.position(a).Compare(o.position(b))) })
+	o.position = o.rows.positionOf(o.order[0])
 	heap.Push(m, o)
 	return nil
 }
 
-// loadMessages loads the messages of a block into memory, and drops those of other blocks beyond a limit.
-func (m *merge) loadMessages(o *openBlock) error {
-	if n := len(m.loaded); n > 0 && m.loaded[n-1] == o {
+// listRows reads the small columns of a block into memory, and drops those of other blocks beyond a limit.
+func (m *merge) listRows(o *openBlock) error {
+	if len(m.listed) >= openRows {
+		m.dropRows(m.listed[0])
+	}
+	if err := m.take(o.rowMemory()); err != nil {
+		return err
+	}
+	rows, err := o.block.Rows()
+	if err != nil {
+		return err
+	}
+	order := make([]int32, 0, o.block.rows)
+	for i, t := range rows.Timestamp {
+		row := int32(i)
+		if t >= m.From && t < m.To && (m.Streams == nil || m.Streams(rows.Stream[i])) &&
+			(m.After == nil || m.direction(rows.positionOf(row).Compare(*m.After)) > 0) &&
+			(rows.Live == nil || rows.Live(i)) {
+			order = append(order, row)
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int { return m.direction(rows.positionOf(a).Compare(rows.positionOf(b))) })
+	o.rows, o.order = rows, order
+	m.listed = append(m.listed, o)
+	return nil
+}
+
+// dropRows drops the small columns of a block from memory.
+func (m *merge) dropRows(o *openBlock) {
+	o.rows, o.order = nil, nil
+	m.listed = slices.DeleteFunc(m.listed, func(l *openBlock) bool { return l == o })
+	m.takes -= o.rowMemory()
+}
+
+// dropMessages drops the messages of a block from memory.
+func (m *merge) dropMessages(o *openBlock) {
+	o.messages.Release()
+	o.messages = nil
+	m.loaded = slices.DeleteFunc(m.loaded, func(l *openBlock) bool { return l == o })
+	m.takes -= o.messageMemory()
+}
+
+// loadBlock has the block of the next event in memory: its small columns, and its messages.
+func (m *merge) loadBlock(ctx context.Context, o *openBlock) error {
+	if n := len(m.loaded); n > 0 && m.loaded[n-1] == o && o.rows != nil {
 		return nil
+	}
+	if err := ctx.Err(); err != nil { // each may be read anew for each event
+		return err
+	}
+	if o.rows == nil {
+		if err := m.listRows(o); err != nil {
+			return err
+		}
+	} else {
+		m.listed = append(slices.DeleteFunc(m.listed, func(l *openBlock) bool { return l == o }), o)
 	}
 	if o.messages != nil {
 		m.loaded = append(slices.DeleteFunc(m.loaded, func(l *openBlock) bool { return l == o }), o)
 		return nil
 	}
 	if len(m.loaded) == openMessages {
-		m.loaded[0].messages.Release()
-		m.loaded[0].messages = nil
-		m.loaded = slices.Delete(m.loaded, 0, 1)
+		m.dropMessages(m.loaded[0])
+	}
+	if err := m.take(o.messageMemory()); err != nil {
+		return err
 	}
 	messages, err := o.block.Messages()
 	if err != nil {
@@ -327,6 +393,7 @@ func (s *Store) eventsSince(g GroupID, after uint64, most int) (events []Event, 
 	for i, b := range v.blocks {
 		if len(rows) >= most {
 			slices.SortFunc(rows, func(a, b found) int { return cmp.Compare(a.seq, b.seq) })
+			rows = rows[:most] // no more are asked for
 			if rows[most-1].seq < b.minSeq() {
 				last = rows[most-1].seq
 				v.blocks = v.blocks[:i]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/bits"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,11 +19,11 @@ const (
 	ownBlocks  = 512 << 10
 )
 
-// Parts of a group are merged, 8 neighbors at a time, and 8 of those again: some hundred files, not
-// many thousand, hold 100 GiB.
+// Neighbors are merged to parts of 8 seals, and those to parts of 64: some hundred files, not many thousand, hold
+// 100 GiB.
 const (
-	mergeParts   = 8
-	mergeClasses = 2
+	mergeParts = 8
+	mergeLimit = mergeParts * mergeParts
 )
 
 // linger is the time for which the background goroutine keeps its buffers for more work.
@@ -154,13 +153,13 @@ func (w *worker) sealEvents(g *group) (did bool, err error) {
 	s := w.store
 	g.mu.Lock()
 	unsealed, sealedUpTo, last, deleted, deletions := g.unsealed, g.sealed, g.durable, g.deleted, g.deletions
-	live := liveness{g.expired, g.dead}
+	live, full := liveness{g.expired, g.dead}, s.isFull(g, 1)
 	g.deletions = false
 	g.mu.Unlock()
 	if deleted || last == sealedUpTo {
 		return false, nil
 	}
-	if unsealed < s.SealBytes {
+	if !full {
 		if !deletions {
 			return false, nil
 		}
@@ -208,13 +207,14 @@ func (w *worker) readChunks(g *group, last uint64, live liveness) (sealed uint64
 	}
 	w.buffer, w.rows = w.buffer[:0], w.rows[:0]
 	from, _ := groupKeys(keyChunk, g.id)
-	enough := errors.New("enough")
+	enough, rows := errors.New("enough"), 0
 	err = w.store.forEachEntry(from, encodeKey(keyChunk, uint64(g.id), last+1), func(k, value []byte) error {
-		if raw >= w.store.SealBytes {
+		if raw >= w.store.SealBytes || rows >= w.store.SealRows {
 			return enough
 		}
 		first := keyNumber(k, 1)
 		c, err := readChunk(first, value)
+		rows += c.rows
 		if err == nil {
 			start := len(w.buffer)
 			w.buffer = slices.Grow(w.buffer, int(c.raw))[:start+int(c.raw)]
@@ -421,20 +421,18 @@ func (p *part) deadBytes(live liveness) (dead int64) {
 	return dead
 }
 
-// mergeable finds neighbors that are small enough to become one part, or nil.
+// mergeable finds neighbors that are small enough to become one part, or nil. What they become is of the next class,
+// lest a large one is copied with each few small ones that follow it.
 func (s *Store) mergeable(parts []*part) []*part {
-	class := func(p *part) int {
-		return (bits.Len64(uint64(p.raw/s.SealBytes)) - 1) / 3 // by factors of 8
-	}
-	for limit := range mergeClasses {
-		run := 0
+	// The number of seals that make as much as a part.
+	seals := func(p *part) int64 { return max(1, p.raw/s.SealBytes, int64(p.rows/s.SealRows)) }
+	for next := int64(mergeParts); next <= mergeLimit; next *= mergeParts {
+		first, sum := 0, int64(0)
 		for i, p := range parts {
-			if class(p) > limit {
-				run = 0
-				continue
-			}
-			if run++; run == mergeParts {
-				return parts[i+1-run : i+1]
+			if seals(p) >= next {
+				first, sum = i+1, 0
+			} else if sum += seals(p); sum >= next {
+				return parts[first : i+1]
 			}
 		}
 	}

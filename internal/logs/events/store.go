@@ -42,6 +42,8 @@ type Options struct {
 	Log *slog.Logger // nil: slog.Default()
 	// SealBytes is the size of the messages of a group, in bytes, from which they are sealed; 0 is 8 MiB.
 	SealBytes int64
+	// SealRows is the number of events of a group from which they are sealed, however short they are; 0 is 262,144.
+	SealRows int
 	// MinFree is the free space of the disk, in bytes, below which nothing more is taken in; 0 is 64 MiB.
 	MinFree int64
 }
@@ -75,6 +77,7 @@ type Store struct {
 	stop       context.CancelFunc
 
 	mu     sync.Mutex
+	views  map[*View]bool // that have a snapshot of the catalog
 	groups map[GroupID]*group
 	floor  uint64 // the highest Seq that a deleted group had: new groups begin behind
 
@@ -115,12 +118,15 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.SealBytes == 0 {
 		o.SealBytes = 8 << 20
 	}
+	if o.SealRows == 0 {
+		o.SealRows = 256 << 10
+	}
 	if o.MinFree == 0 {
 		o.MinFree = 64 << 20
 	}
 	s := &Store{
 		Options: o, log: o.Log, dir: dir, parts: filepath.Join(dir, "parts"),
-		groups: map[GroupID]*group{},
+		groups: map[GroupID]*group{}, views: map[*View]bool{},
 	}
 	s.background, s.stop = context.WithCancel(context.Background())
 	s.closing = s.background.Done()
@@ -305,7 +311,7 @@ func (s *Store) removeOrphans() error {
 	return nil
 }
 
-// Close waits for the work in the background and closes the files. Views are closed before.
+// Close waits for the work in the background and closes the files. Views that are still open read nothing more.
 func (s *Store) Close() error {
 	s.stop()
 	s.life.Lock()
@@ -316,8 +322,14 @@ func (s *Store) Close() error {
 		return ErrClosed
 	}
 	s.upkeep.done.Wait()
-	err := s.db.Close()
-	return errors.Join(err, s.lock.Close())
+	s.mu.Lock()
+	views := slices.Collect(maps.Keys(s.views))
+	s.mu.Unlock()
+	var err error
+	for _, v := range views {
+		err = errors.Join(err, s.closeCatalog(v))
+	}
+	return errors.Join(err, s.db.Close(), s.lock.Close())
 }
 
 // beginCall begins a call; each that succeeds is followed by s.life.RUnlock.

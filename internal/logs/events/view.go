@@ -22,6 +22,9 @@ type View struct {
 	held   []*part
 	last   uint64 // Seq up to which events are in it
 
+	store    *Store
+	unsealed *pebble.Snapshot // has the chunks, which are read when they are needed; nil without any
+
 	mu    sync.Mutex
 	tails [8]*tail // read last
 	next  int
@@ -61,7 +64,7 @@ func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (
 		return nil, err
 	}
 	defer s.life.RUnlock()
-	v := &View{group: id}
+	v := &View{group: id, store: s}
 	g := s.findGroup(id)
 	if g == nil {
 		return v, nil
@@ -86,22 +89,29 @@ func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (
 			v.held = append(v.held, p)
 		}
 	}
-	lower, _ := groupKeys(keyChunk, id)
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: encodeKey(keyChunk, uint64(id),
-		g.durable+1)})
-	g.mu.Unlock()
-	if err == nil {
-		err = v.takeChunks(it, from, to, after, atMost)
-		err = errors.Join(err, it.Close())
+	if g.sealed < g.durable {
+		s.openCatalog(v)
 	}
-	if err != nil {
+	g.mu.Unlock()
+	if err := v.takeChunks(from, to, after, atMost); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	return v, nil
 }
 
-// takeChunks copies the chunks behind a Seq and makes blocks of them.
-func (v *View) takeChunks(it *pebble.Iterator, from, to int64, after uint64, atMost int) error {
+// takeChunks makes blocks of the chunks behind a Seq. It keeps nothing of them but where they are: a view of many
+// groups would have all that is not sealed in memory.
+func (v *View) takeChunks(from, to int64, after uint64, atMost int) (err error) {
+	if v.unsealed == nil {
+		return nil
+	}
+	lower, _ := groupKeys(keyChunk, v.group)
+	it, err := v.unsealed.NewIter(&pebble.IterOptions{LowerBound: lower,
+		UpperBound: encodeKey(keyChunk, uint64(v.group), v.last+1)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
 	valid := it.SeekLT(encodeKey(keyChunk, uint64(v.group), after+1))
 	if !valid {
 		valid = it.First()
@@ -125,7 +135,7 @@ func (v *View) takeChunks(it *pebble.Iterator, from, to int64, after uint64, atM
 		if c.maxTime < from || c.minTime >= to || first+uint64(c.rows) <= after+1 {
 			continue
 		}
-		c.rest = bytes.Clone(c.rest)
+		c.rest = nil
 		if b == nil || b.raw+c.raw > blockBytes || b.rows+c.rows > blockRows {
 			b = &Block{view: v, minTime: c.minTime, maxTime: c.maxTime}
 			v.blocks = append(v.blocks, b)
@@ -159,7 +169,29 @@ func (v *View) Close() error {
 		p.release()
 	}
 	v.held, v.blocks, v.tails = nil, nil, [8]*tail{}
-	return nil
+	if v.store == nil {
+		return nil
+	}
+	return v.store.closeCatalog(v)
+}
+
+// openCatalog takes a snapshot of the catalog for a view.
+func (s *Store) openCatalog(v *View) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.unsealed = s.db.NewSnapshot()
+	s.views[v] = true
+}
+
+// closeCatalog gives up the snapshot that a view has of the catalog.
+func (s *Store) closeCatalog(v *View) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.views[v] {
+		return nil
+	}
+	delete(s.views, v)
+	return v.unsealed.Close()
 }
 
 // Block is some thousand events of a view. Several goroutines may use it at once.
@@ -280,15 +312,40 @@ func (b *Block) readRows() (*Rows, error) {
 		Stream: make([]StreamID, 0, b.rows), Size: make([]int32, 0, b.rows),
 	}
 	for i := range b.chunks {
-		if _, err := b.chunks[i].forEachRow(func(x row) {
-			r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested),
-				append(r.Seq, x.seq)
-			r.Stream, r.Size = append(r.Stream, x.stream), append(r.Size, int32(x.size))
+		if err := b.readChunk(i, func(c *chunk) error {
+			_, err := c.forEachRow(func(x row) {
+				r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested),
+					append(r.Seq, x.seq)
+				r.Stream, r.Size = append(r.Stream, x.stream), append(r.Size, int32(x.size))
+			})
+			return err
 		}); err != nil {
-			return nil, b.damagedChunk(i, err)
+			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// readChunk reads a chunk of the block, which use may look at until it returns.
+func (b *Block) readChunk(i int, use func(*chunk) error) (err error) {
+	v, first := b.view, b.chunks[i].first
+	if err := v.store.beginCall(); err != nil {
+		return err
+	}
+	defer v.store.life.RUnlock()
+	value, closer, err := v.unsealed.Get(encodeKey(keyChunk, uint64(v.group), first))
+	if err != nil {
+		return b.damagedChunk(i, err)
+	}
+	defer func() { err = errors.Join(err, closer.Close()) }()
+	c, err := readChunk(first, value)
+	if err == nil {
+		err = use(&c)
+	}
+	if err != nil {
+		return b.damagedChunk(i, err)
+	}
+	return nil
 }
 
 func (b *Block) damagedChunk(i int, err error) error {
@@ -304,9 +361,21 @@ type Column struct {
 	Codes  []uint16 // per row, an index into Values, or NoValue
 }
 
+// noCodes has the codes of columns without a value: those of all fields that a block lacks, of which a query may name
+// many.
+var noCodes = sync.OnceValue(func() []uint16 { return slices.Repeat([]uint16{NoValue}, blockRows) })
+
+// absentColumn returns a column without a value. Nobody changes it.
+func absentColumn(rows int) *Column {
+	if rows > blockRows {
+		return &Column{Codes: slices.Repeat([]uint16{NoValue}, rows)}
+	}
+	return &Column{Codes: noCodes()[:rows:rows]}
+}
+
 // Column reads the values of a JSON path that the block keeps apart: keys joined by dots, array elements
 // by index, as in `user.groups.0`. It is false when the path is not kept, which says nothing about the
-// messages; when it is true, Column tells of every row exactly what its message says.
+// messages; when it is true, Column tells of every row exactly what its message says. The caller doesn't change it.
 func (b *Block) Column(path string) (*Column, bool, error) {
 	if b.part == nil {
 		return nil, false, nil
@@ -317,7 +386,7 @@ func (b *Block) Column(path string) (*Column, bool, error) {
 	}
 	at, found, absent := t.directory.findColumn(path)
 	if absent {
-		return &Column{Codes: slices.Repeat([]uint16{NoValue}, b.rows)}, true, nil
+		return absentColumn(b.rows), true, nil
 	}
 	if !found {
 		return nil, false, nil
@@ -488,15 +557,16 @@ func (b *Block) readChunks(m *Messages) error {
 	m.data = (*m.buffer)[:b.raw]
 	start := 0
 	for i := range b.chunks {
-		c := &b.chunks[i]
-		messages, err := c.forEachRow(func(r row) { m.ends = append(m.ends, uint32(start+r.at+r.size)) })
-		if err == nil {
-			err = c.decompress(m.data[start:], messages)
+		if err := b.readChunk(i, func(c *chunk) error {
+			messages, err := c.forEachRow(func(r row) { m.ends = append(m.ends, uint32(start+r.at+r.size)) })
+			if err != nil {
+				return err
+			}
+			return c.decompress(m.data[start:], messages)
+		}); err != nil {
+			return err
 		}
-		if err != nil {
-			return b.damagedChunk(i, err)
-		}
-		start += int(c.raw)
+		start += int(b.chunks[i].raw)
 	}
 	return nil
 }

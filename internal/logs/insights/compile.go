@@ -15,7 +15,7 @@ func Compile(q *Query, o Options) (p *Plan, err error) {
 	}
 	env := value.Env{Now: o.Now, Start: o.Start, End: o.End, Done: o.Done}
 	first := newSegment(nil, env)
-	first.budget = &budget{limit: o.Memory}
+	first.budget, first.size = &budget{limit: o.Memory}, &size{text: q.text}
 	c := &planner{
 		compiler: compiler{text: q.text, segment: first},
 		options:  o,

@@ -24,13 +24,16 @@ var diffColumns = []string{"@diffEventCount", "@diffDescription"}
 
 type patternState struct {
 	sink     *patternSink
+	env      value.Env
 	patterns *value.Patterns
 	bytes    int
 	account  account
 }
 
-func (p *patternSink) newState(_ *segment, b *budget, command string) state {
-	return &patternState{sink: p, patterns: value.NewPatterns(), account: account{
+func (p *patternSink) newState(s *segment, b *budget, command string) state {
+	patterns := value.NewPatterns()
+	patterns.Done = s.env.Done
+	return &patternState{sink: p, env: s.env, patterns: patterns, account: account{
 		budget: b, command: command, advice: "filter more, or shorten the time range",
 	}}
 }
@@ -62,6 +65,13 @@ func (w Window) contains(ms float64) bool { return float64(w.Start) <= ms && ms 
 
 func (s *patternState) merge(other state) error {
 	s.patterns.Merge(other.(*patternState).patterns)
+	return s.stopped()
+}
+
+func (s *patternState) stopped() error {
+	if s.env.Stopped() {
+		return ErrStopped
+	}
 	return nil
 }
 
@@ -71,9 +81,15 @@ func (s *patternState) rows() ([]passedRow, error) {
 		for _, r := range s.patterns.Results() {
 			rows = append(rows, r)
 		}
+		if err := s.stopped(); err != nil {
+			return nil, err
+		}
 		return rows, s.chargeRows(rows)
 	}
 	patterns := s.patterns.Patterns()
+	if err := s.stopped(); err != nil {
+		return nil, err
+	}
 	total := int64(0)
 	for _, p := range patterns {
 		total += p.Count

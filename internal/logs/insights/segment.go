@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 )
@@ -18,7 +19,9 @@ type segment struct {
 	previous *segment
 	env      value.Env
 	budget   *budget
-	fixed    bool // the rows are what stats or pattern made: they have the fields given at first, and no others
+	size     *size     // of the plan
+	spare    sync.Pool // frames for tests outside of a worker
+	fixed    bool      // the rows are what stats or pattern made: they have the fields given at first, and no others
 
 	fields    []string       // what the rows are asked for, by index
 	fieldAt   map[string]int // index in fields
@@ -58,9 +61,43 @@ type step struct {
 func newSegment(previous *segment, env value.Env) *segment {
 	s := &segment{previous: previous, env: env, fieldAt: make(map[string]int), names: make(map[string]code)}
 	if previous != nil {
-		s.budget = previous.budget
+		s.budget, s.size = previous.budget, previous.size
 	}
+	s.spare.New = func() any { return s.newFrame() }
 	return s
+}
+
+// What a plan may have, so that it takes little memory: fields of events, each of which is read from each block of
+// them, and columns of rows that go from a segment to the next, in all of them together. A short query can ask for
+// thousands of fields, and for hundreds of segments.
+const (
+	maxFields  = 1000
+	maxOutputs = 20_000
+)
+
+// size counts what a plan has.
+type size struct {
+	text            string // of the query, for errors
+	fields, outputs int
+}
+
+// addField counts a field of events. Compile recovers the panic when there are too many, as that of a syntax error.
+func (z *size) addField() {
+	if z.fields++; z.fields > maxFields {
+		z.panicWith("the query reads too many fields\x00it may have %d: ask for fewer", maxFields)
+	}
+}
+
+// addOutput does the same for a column.
+func (z *size) addOutput() {
+	if z.outputs++; z.outputs > maxOutputs {
+		z.panicWith("the commands of the query pass on too many columns\x00they may have %d together: name fewer, or "+
+			"write fewer limit, dedup and stats commands", maxOutputs)
+	}
+}
+
+func (z *size) panicWith(format string, args ...any) {
+	panic(failure(z.text, span{0, len(z.text)}, format, args...))
 }
 
 // fieldIndex is the index of a field of the segment's rows; false if they have no such field.
@@ -73,6 +110,7 @@ func (s *segment) fieldIndex(name string) (int, bool) {
 	}
 	i := len(s.fields)
 	if s.previous == nil {
+		s.size.addField()
 		s.fields = append(s.fields, name)
 	} else {
 		c, ok := s.previous.lookupName(name)
@@ -104,6 +142,7 @@ func (s *segment) addOutput(c code) int {
 			return i
 		}
 	}
+	s.size.addOutput()
 	s.puts = append(s.puts, c)
 	return len(s.puts) - 1
 }

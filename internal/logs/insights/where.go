@@ -3,7 +3,6 @@ package insights
 import (
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/coracle-eks/coracle/internal/logs/insights/value"
 	"github.com/coracle-eks/coracle/internal/logs/tokenizer"
@@ -70,7 +69,8 @@ func (c *compiler) compileCondition(e expression, not bool) *Condition {
 			return nil
 		})
 	case inExpression:
-		if e.not == not && len(e.list) <= maxWords {
+		// Only of names there are words, and anything else would be computed once more for each value.
+		if _, isName := e.of.(nameExpression); isName && e.not == not && len(e.list) <= maxWords {
 			var any *Condition
 			for i, v := range e.list {
 				one := c.compileCondition(binaryExpression{e.span, "=", e.of, v}, false)
@@ -151,18 +151,18 @@ func (c *compiler) leafCondition(e expression, not bool, words func(field string
 	return leaf
 }
 
-// onlyField is a test, for many goroutines, of a condition that depends on one field only.
+// onlyField is a test, for many goroutines, of a condition that depends on one field only. All tests have frames in
+// common: one may be large, and a query may have hundreds of conditions.
 func (s *segment) onlyField(holds test, field int, not bool) func(value.Value) bool {
-	frames := sync.Pool{New: func() any { return s.newFrame() }}
 	return func(v value.Value) bool {
-		f := frames.Get().(*frame)
-		defer frames.Put(f)
+		f := s.spare.Get().(*frame)
+		defer s.spare.Put(f)
 		f.resetRow(nil)
 		f.fields[field], f.has[field] = v, true
 		result := holds(f) != not || f.stopped() // then it is for the plan to fail
 		f.fields[field], f.err = value.Value{}, nil
 		f.discharge(0, 0)
-		f.env.DropRegexes(500) // there are as many frames as conditions
+		f.env.DropRegexes(500) // there are as many frames as goroutines
 		return result
 	}
 }

@@ -39,6 +39,8 @@ type Fixture struct {
 	prefix string
 	URL    string
 	http   *http.Client // of this fixture alone: a server that ends closes connections of the default one
+
+	diskless bool
 	*ec2.Client
 
 	Store   *store.Store // of the first daemon
@@ -50,8 +52,20 @@ type Fixture struct {
 // New returns a fixture with a server of its own.
 func New(t testing.TB) *Fixture {
 	t.Helper()
+	return newFixture(t, false)
+}
+
+// NewDiskless returns a fixture of a host where no disks stand for root volumes.
+func NewDiskless(t testing.TB) *Fixture {
+	t.Helper()
+	return newFixture(t, true)
+}
+
+func newFixture(t testing.TB, diskless bool) *Fixture {
+	t.Helper()
 	w := &Fixture{
 		T: t, etcd: storetest.Client(t), prefix: storetest.Prefix(t), http: awsclient.HTTP(), Judge: awstest.NewJudge(),
+		diskless: diskless,
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
 	w.URL = w.Daemon()
@@ -68,7 +82,7 @@ func (w *Fixture) Daemon() string {
 	w.T.Cleanup(s.Close)
 	mux := wire.NewMux(wire.Options{Credentials: w.Judge, Authorizer: w.Judge, Region: Region})
 	keys := coraclekms.New(coraclekms.Options{Store: s})
-	service := coracle.New(coracle.Options{Store: s, Keys: keys})
+	service := coracle.New(coracle.Options{Store: s, Keys: keys, DisklessRoots: w.diskless})
 	service.Register(mux)
 	keys.Register(mux)
 	if w.Store == nil {

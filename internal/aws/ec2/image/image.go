@@ -203,7 +203,7 @@ func BlockDevices(i ami.Image) []types.BlockDeviceMapping {
 	}
 	devices := []types.BlockDeviceMapping{device(i.RootDeviceName, i.RootSnapshotID, i.RootVolumeGiB)}
 	if i.DataVolumeGiB > 0 {
-		devices = append(devices, device("/dev/xvdb", "", i.DataVolumeGiB))
+		devices = append(devices, device(ami.DataDeviceName, "", i.DataVolumeGiB))
 	}
 	if kind == types.VolumeTypeGp3 {
 		for _, d := range devices {

@@ -326,6 +326,7 @@ func addLaunch(
 		}
 		r.BlockDevices = append(r.BlockDevices, record.InstanceBlockDevice{
 			DeviceName: v.device, VolumeID: row.ID, DeleteOnTermination: v.deleteOnTermination, AttachedAt: now,
+			Root: v.root,
 		})
 		if err := tagLaunched(c, types.ResourceTypeVolume, row.ID, l, nil); err != nil {
 			return r, err

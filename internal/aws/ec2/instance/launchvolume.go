@@ -16,6 +16,7 @@ import (
 // launchVolume is a volume that a launch makes.
 type launchVolume struct {
 	device              string
+	root                bool // the machine keeps its files on it
 	draft               volume.Draft
 	deleteOnTermination bool
 }
@@ -60,7 +61,7 @@ func (s *Service) readVolumes(sc resource.Scope, l *Launch) error {
 		case seen[name]:
 			return wire.Errorf("InvalidBlockDeviceMapping",
 				"The device '%s' is used in more than one block-device mapping", name)
-		case want.NoDevice != nil && name == l.image.RootDeviceName:
+		case want.NoDevice != nil && (name == l.image.RootDeviceName || name == l.image.FilesDevice()):
 			return wire.Errorf("InvalidBlockDeviceMapping", "The root device '%s' cannot be left out.", name)
 		case want.VirtualName != nil && want.Ebs != nil:
 			return wire.Errorf("InvalidBlockDeviceMapping", "The device '%s' is mapped to an EBS volume and to '%s'.",
@@ -104,7 +105,7 @@ func (s *Service) readVolumes(sc resource.Scope, l *Launch) error {
 	}
 	for _, d := range devices {
 		least, ofImage := smallest[*d.DeviceName]
-		v, err := s.readVolume(sc, *d.DeviceName, *d.Ebs, ofImage, least)
+		v, err := s.readVolume(sc, l, d, ofImage, least)
 		if err != nil {
 			return err
 		}
@@ -113,11 +114,13 @@ func (s *Service) readVolumes(sc resource.Scope, l *Launch) error {
 	return nil
 }
 
-// readVolume checks an EBS volume that is at least as large as its snapshot. Those of the image have no disk: the root
-// file system of the machine stands for them.
-func (s *Service) readVolume(sc resource.Scope, device string, e types.EbsBlockDevice, ofImage bool, least int32) (
+// readVolume checks an EBS volume that is at least as large as its snapshot. Of those of the image one has a disk, on
+// which the machine keeps its files, where the host has such disks.
+func (s *Service) readVolume(sc resource.Scope, l *Launch, d types.BlockDeviceMapping, ofImage bool, least int32) (
 	launchVolume, error) {
-	v := launchVolume{device: device, deleteOnTermination: aws.ToBool(e.DeleteOnTermination)}
+	e := *d.Ebs
+	v := launchVolume{device: *d.DeviceName, root: ofImage && *d.DeviceName == l.image.FilesDevice(),
+		deleteOnTermination: aws.ToBool(e.DeleteOnTermination)}
 	spec := volume.Spec{Type: e.VolumeType, Size: e.VolumeSize, IOPS: e.Iops, Throughput: e.Throughput,
 		SnapshotID: aws.ToString(e.SnapshotId), Encrypted: e.Encrypted, KMSKeyID: aws.ToString(e.KmsKeyId)}
 	if spec.KMSKeyID != "" {
@@ -125,7 +128,7 @@ func (s *Service) readVolume(sc resource.Scope, device string, e types.EbsBlockD
 	}
 	var err error
 	if ofImage {
-		v.draft, err = volume.NewImageDraft(s.Records, sc, spec, least)
+		v.draft, err = volume.NewImageDraft(s.Records, sc, spec, least, !v.root || s.DisklessRoots)
 	} else {
 		v.draft, err = volume.NewDraft(s.Records, sc, spec)
 	}
@@ -138,6 +141,11 @@ func (s *Service) readVolume(sc resource.Scope, device string, e types.EbsBlockD
 		return v, resource.Unsupported("ebs.VolumeInitializationRate")
 	case aws.ToInt32(e.EbsCardIndex) != 0:
 		return v, resource.InvalidValue(*e.EbsCardIndex, "ebsCardIndex", "The instance type has one EBS card.")
+	}
+	if v.device == l.image.RootDeviceName {
+		if err := v.draft.CheckRoot(); err != nil {
+			return v, err
+		}
 	}
 	return v, v.draft.Validate("InvalidBlockDeviceMapping")
 }

@@ -214,6 +214,15 @@ func (s *Service) AssociateAddress(ctx context.Context, in *ec2.AssociateAddress
 		if err := CheckRequester(c, ni); err != nil {
 			return err
 		}
+		if address.NetworkInterfaceID != "" { // which loses it
+			from, err := s.NetworkInterfaces.GetRecord(c.Scope, &address.NetworkInterfaceID)
+			if err != nil {
+				return err
+			}
+			if err := CheckRequester(c, from); err != nil {
+				return err
+			}
+		}
 		private := aws.ToString(in.PrivateIpAddress)
 		association, err = AssociateAddress(c, address.ID, ni, private, aws.ToBool(in.AllowReassociation))
 		if err != nil {

@@ -19,6 +19,9 @@ type Managed struct {
 	IPv6             bool     // whether it has an IPv6 address as well
 	IPv6Address      string   // any of the subnet's when empty
 	SecurityGroupIDs []string // the VPC's default group when empty
+	Ungrouped        bool     // no security groups: as Network Load Balancers may have none
+	Public           bool     // Amazon lends it a public address
+	AllocationID     string   // of an elastic address that it gets; none when empty
 }
 
 // CreateManaged makes a network interface that a service manages.
@@ -33,9 +36,11 @@ func CreateManaged(c *resource.Change, m Managed) (record.NetworkInterface, erro
 	if err := CheckQuota(c, 1); err != nil {
 		return record.NetworkInterface{}, err
 	}
-	groups, err := SecurityGroups(c, subnet.VPCID, m.SecurityGroupIDs)
-	if err != nil {
-		return record.NetworkInterface{}, err
+	var groups []string
+	if !m.Ungrouped {
+		if groups, err = SecurityGroups(c, subnet.VPCID, m.SecurityGroupIDs); err != nil {
+			return record.NetworkInterface{}, err
+		}
 	}
 	ni, err := NewInterface(c, resource.NewID(c.NetworkInterfaces.Prefix), subnet, m.Address)
 	if err != nil {
@@ -54,6 +59,16 @@ func CreateManaged(c *resource.Change, m Managed) (record.NetworkInterface, erro
 	ni.RequesterManaged, ni.RequesterID = true, m.RequesterID
 	ni.Attachment = &record.NetworkInterfaceAttachment{
 		ID: resource.NewID("eni-attach-"), InstanceOwnerID: m.RequesterID, DeviceIndex: 1, AttachedAt: ni.CreatedAt,
+	}
+	switch {
+	case m.AllocationID != "":
+		if _, err := AssociateAddress(c, m.AllocationID, ni, "", false); err != nil {
+			return ni, err
+		}
+	case m.Public:
+		if err := AssignPublicIP(c, &ni); err != nil {
+			return ni, err
+		}
 	}
 	c.NetworkInterfaces.CreateRecord(c, ni)
 	return ni, nil

@@ -8,6 +8,7 @@ const (
 	MaxCIDRsPerVPC       = 5
 	MaxSubnetsPerVPC     = 200
 	MaxInternetGateways  = 100
+	MaxNATGateways       = 100 // AWS: five in each zone, until it is asked for more
 	MaxAddresses         = 100
 	MaxRoutesPerTable    = 500
 	MaxRouteTablesPerVPC = 200

@@ -18,6 +18,9 @@ type Records struct {
 	EnsureDefaults func(Scope) error
 	// Keys uses KMS keys; nil where there is no KMS, and nothing can be encrypted.
 	Keys Keys
+	// DisklessRoots reports that machines keep their files in directories of the host: no disk stands for their root
+	// volumes.
+	DisklessRoots bool
 
 	Regions                store.Table[record.EC2Region]
 	Tags                   store.Table[record.EC2Tags]

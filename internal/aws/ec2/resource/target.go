@@ -220,7 +220,11 @@ func (s *Records) createTargets(sc Scope, action string, resource types.Resource
 	}
 	fresh := wire.Target{Action: action, Resource: sc.ARN(resource, id),
 		Conditions: map[string][]string{"ec2:Region": {sc.Region}}}
-	for _, id := range requestIDs(input) {
+	ids := requestIDs(input)
+	if behind, err := s.idsBehind(sc, input); err == nil { // or touched has said so
+		ids = append(ids, behind...)
+	}
+	for _, id := range ids {
 		switch {
 		case id.resource == types.ResourceTypeVpc:
 			fresh.Conditions["ec2:Vpc"] = []string{sc.ARN(types.ResourceTypeVpc, id.id)}

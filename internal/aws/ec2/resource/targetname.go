@@ -60,6 +60,15 @@ func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 		return group(request.GroupId, request.GroupName)
 	case *ec2.DeleteSecurityGroupInput:
 		return group(request.GroupId, request.GroupName)
+	case *ec2.CreateSecurityGroupInput:
+		if request.VpcId != nil {
+			return nil, nil
+		}
+		vpc, err := s.DefaultVPC(sc)
+		if err != nil || vpc == nil {
+			return nil, err
+		}
+		return []namedID{{types.ResourceTypeVpc, vpc.ID}}, nil
 	case *ec2.DeleteKeyPairInput:
 		if aws.ToString(request.KeyPairId) != "" || request.KeyName == nil {
 			return nil, nil

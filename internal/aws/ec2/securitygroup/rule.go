@@ -146,10 +146,8 @@ type peer struct {
 func withPeer(c *resource.Change, g record.SecurityGroup, r record.SecurityGroupRule, p peer) (record.SecurityGroupRule,
 	error) {
 	r.Description = aws.ToString(p.description)
-	if r.Description != "" && !groupText.MatchString(r.Description) {
-		return r,
-			resource.Invalid("Invalid rule description. Valid descriptions are strings less than 256 characters from the " +
-				"following set: a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*")
+	if err := checkDescription(r.Description); err != nil {
+		return r, err
 	}
 	switch {
 	case p.cidrIPv4 != nil:
@@ -183,6 +181,15 @@ func withPeer(c *resource.Change, g record.SecurityGroup, r record.SecurityGroup
 		}
 	}
 	return r, nil
+}
+
+// checkDescription refuses what cannot be the description of a rule.
+func checkDescription(text string) error {
+	if text == "" || groupText.MatchString(text) {
+		return nil
+	}
+	return resource.Invalid("Invalid rule description. Valid descriptions are strings less than 256 characters from " +
+		"the following set: a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*")
 }
 
 func peerGroup(c *resource.Change, g record.SecurityGroup, p peer) (record.SecurityGroup, error) {

@@ -363,6 +363,9 @@ func (s *Service) describeRules(ctx context.Context, q ruleRequest,
 				if i < 0 || g.Rules[i].Egress != q.egress {
 					return resource.RuleNaming.Missing(aws.ToString(d.SecurityGroupRuleId))
 				}
+				if err := checkDescription(aws.ToString(d.Description)); err != nil {
+					return err
+				}
 				g.Rules[i].Description = aws.ToString(d.Description)
 			}
 			return eachWanted(c, *g, q.egress, q.permissions, func(want record.SecurityGroupRule) error {

@@ -109,8 +109,8 @@ func create(c *resource.Change, id, volume string, description *string, many int
 		case !v.Deleted.IsZero():
 			return c.Volumes.Missing(v.ID)
 		case v.Diskless:
-			return wire.Errorf("UnsupportedOperation", "The volume '%s' is of the AMI of an instance, whose root file "+
-				"system stands for it: coracle has no disk for it that could be snapshotted.", v.ID)
+			return wire.Errorf("UnsupportedOperation", "The volume '%s' is of the AMI of an instance, and the instance "+
+				"keeps its files elsewhere: coracle has no disk for it that could be snapshotted.", v.ID)
 		case state != types.VolumeStateAvailable && state != types.VolumeStateInUse:
 			return wire.Errorf("IncorrectState",
 				"The volume '%s' is in the state '%s', in which there is nothing to snapshot.", v.ID, state)

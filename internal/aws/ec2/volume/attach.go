@@ -290,10 +290,10 @@ func detach(c *resource.Change, in *ec2.DetachVolumeInput) (types.VolumeAttachme
 		case in.Device != nil && *in.Device != r.BlockDevices[i].DeviceName:
 			return wire.Errorf("InvalidAttachment.NotFound", "Volume '%s' is not attached to instance '%s' as %s.", v.ID,
 				r.ID, *in.Device)
-		case v.Diskless:
+		case v.Diskless || r.BlockDevices[i].Root:
 			return wire.Errorf("OperationNotPermitted",
-				"Unable to detach root volume '%s' from instance '%s': it is of the AMI, and in coracle the root file "+
-					"system of the instance stands for it, which cannot be taken away.", v.ID, r.ID)
+				"Unable to detach root volume '%s' from instance '%s': in coracle it stays with its instance, also while "+
+					"that is stopped.", v.ID, r.ID)
 		}
 		r.BlockDevices = slices.Clone(r.BlockDevices)
 		b := &r.BlockDevices[i]

@@ -197,11 +197,11 @@ func (s *Service) CopyVolumes(ctx context.Context, in *ec2.CopyVolumesInput) (*e
 	return &ec2.CopyVolumesOutput{Volumes: []types.Volume{*view}}, nil
 }
 
-// noDisk returns the error about a volume that the root file system of a machine stands for.
+// noDisk returns the error about a volume of an AMI for which there is no disk.
 func noDisk(id, done string) error {
 	return wire.Errorf("UnsupportedOperation",
-		"The volume '%s' is of the AMI of an instance, whose root file system stands for it: coracle has no disk for "+
-			"it that could be %s.", id, done)
+		"The volume '%s' is of the AMI of an instance, and the instance keeps its files elsewhere: coracle has no disk "+
+			"for it that could be %s.", id, done)
 }
 
 // DeleteVolume deletes a volume that no instance has any more.

@@ -79,9 +79,10 @@ func NewDraft(s *resource.Records, sc resource.Scope, spec Spec) (Draft, error) 
 	return d, err
 }
 
-// NewImageDraft returns the draft of a volume of an AMI, of at least so many GiB, which has no disk.
-func NewImageDraft(s *resource.Records, sc resource.Scope, spec Spec, least int32) (Draft, error) {
-	d := Draft{spec: spec, least: least, Volume: record.Volume{SnapshotID: spec.SnapshotID, Diskless: true}}
+// NewImageDraft returns the draft of a volume of an AMI, of at least so many GiB.
+func NewImageDraft(s *resource.Records, sc resource.Scope, spec Spec, least int32, diskless bool) (Draft, error) {
+	d := Draft{spec: spec, least: least,
+		Volume: record.Volume{SnapshotID: spec.SnapshotID, OfImage: true, Diskless: diskless}}
 	return d, d.fill(s, sc)
 }
 
@@ -104,6 +105,15 @@ func (d *Draft) fill(s *resource.Records, sc resource.Scope) error {
 		v.KMSKeyID = cmp.Or(spec.KMSKeyID, d.inherited, defaults.DefaultKMSKeyID, resource.ManagedKeyAlias)
 	}
 	return err
+}
+
+// CheckRoot refuses a type of volume that no instance can boot from, with the error that AWS has for it.
+// https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+func (d Draft) CheckRoot() error {
+	if t := d.Volume.Type; t == types.VolumeTypeSt1 || t == types.VolumeTypeSc1 {
+		return wire.Errorf("InvalidParameterCombination", "The parameter iops is not supported for %s volumes.", t)
+	}
+	return nil
 }
 
 // gp2IOPS returns the IOPS that a volume of type gp2 has.

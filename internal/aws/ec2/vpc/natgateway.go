@@ -103,6 +103,11 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *ec2.CreateNatGateway
 		case kind == types.ConnectivityTypePrivate && in.AllocationId != nil:
 			return resource.Invalid("A private NAT gateway cannot have an elastic IP address.")
 		}
+		// Each is a network namespace of the host.
+		if s.NATGateways.Table.Count(c.KeyPrefix()) >= resource.MaxNATGateways {
+			return wire.Errorf("NatGatewayLimitExceeded", "The maximum number of NAT gateways (%d) has been reached.",
+				resource.MaxNATGateways)
+		}
 		if err := networkinterface.CheckQuota(c, 1); err != nil {
 			return err
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
@@ -27,6 +26,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/turn"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -74,7 +74,7 @@ type Service struct {
 	vpcs            store.Table[record.VPC]
 	perRegion       int
 	mayAdd          func(ofAccount, all int) bool
-	creating        *semaphore.Weighted
+	creating        *turn.Places
 }
 
 // New returns the service over the records.
@@ -93,7 +93,7 @@ func New(o Options) *Service {
 		vpcs:            record.VPCs(rows),
 		perRegion:       cmp.Or(o.PerRegion, DefaultPerRegion),
 		mayAdd:          o.MayAdd,
-		creating:        semaphore.NewWeighted(1),
+		creating:        turn.Shared(1, 0),
 	}
 }
 

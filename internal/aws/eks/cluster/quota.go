@@ -16,12 +16,13 @@ const DefaultPerRegion = 100
 const QuotaVariable = "CORACLE_CLUSTERS_PER_REGION"
 
 // createWithinQuota records a new cluster, unless its account has as many as it may have. A daemon creates clusters one
-// after the other: none slips in between the count and the record.
+// after the other: none slips in between the count and the record. No account has two that wait for others.
 func (s *Service) createWithinQuota(ctx context.Context, c record.Cluster, ops ...store.Op) error {
-	if err := s.creating.Acquire(ctx, 1); err != nil {
+	ctx, release, err := s.creating.Acquire(ctx, c.Account)
+	if err != nil {
 		return err
 	}
-	defer s.creating.Release(1)
+	defer release()
 	if s.Clusters.Count(store.Prefix(c.Account, c.Region)) >= s.perRegion {
 		return exception.LimitExceeded(c.Name, "The quota of %d clusters in this account and region has been reached. "+
 			"Delete some, or raise the quota: coracle serve reads it from %s", s.perRegion, QuotaVariable)

@@ -22,6 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
+	"github.com/coracle-eks/coracle/test/awsclient"
 )
 
 // Account is the account that New makes, Other a second one.
@@ -123,14 +124,14 @@ func (a *AWS) NewAccount(tb testing.TB, id string) aws.Credentials {
 
 // IAM returns a client of IAM with those credentials.
 func (a *AWS) IAM(with aws.Credentials) *awsiam.Client {
-	return awsiam.New(awsiam.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with),
-		RetryMaxAttempts: 1})
+	return awsiam.New(awsiam.Options{Region: Region, BaseEndpoint: aws.String(a.URL), HTTPClient: awsclient.HTTP(),
+		Credentials: provider(with), RetryMaxAttempts: 1})
 }
 
 // STS returns a client of STS with those credentials.
 func (a *AWS) STS(with aws.Credentials) *awssts.Client {
-	return awssts.New(awssts.Options{Region: Region, BaseEndpoint: aws.String(a.URL), Credentials: provider(with),
-		RetryMaxAttempts: 1})
+	return awssts.New(awssts.Options{Region: Region, BaseEndpoint: aws.String(a.URL), HTTPClient: awsclient.HTTP(),
+		Credentials: provider(with), RetryMaxAttempts: 1})
 }
 
 func provider(c aws.Credentials) aws.CredentialsProvider {

@@ -3,6 +3,7 @@
 package model
 
 import (
+	acm "github.com/aws/aws-sdk-go-v2/service/acm/schemas"
 	cloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/schemas"
 	ecr "github.com/aws/aws-sdk-go-v2/service/ecr/schemas"
 	eks "github.com/aws/aws-sdk-go-v2/service/eks/schemas"
@@ -13,6 +14,70 @@ import (
 )
 
 func init() {
+	shipped["acm"] = &shippedSchemas{
+		operations: map[string][3]*smithy.Schema{
+			"AddTagsToCertificate":                     {acm.AddTagsToCertificate, acm.AddTagsToCertificateRequest, nil},
+			"CreateAcmeDomainValidation":               {acm.CreateAcmeDomainValidation, acm.CreateAcmeDomainValidationRequest, acm.CreateAcmeDomainValidationResponse},
+			"CreateAcmeEndpoint":                       {acm.CreateAcmeEndpoint, acm.CreateAcmeEndpointRequest, acm.CreateAcmeEndpointResponse},
+			"CreateAcmeExternalAccountBinding":         {acm.CreateAcmeExternalAccountBinding, acm.CreateAcmeExternalAccountBindingRequest, acm.CreateAcmeExternalAccountBindingResponse},
+			"DeleteAcmeDomainValidation":               {acm.DeleteAcmeDomainValidation, acm.DeleteAcmeDomainValidationRequest, nil},
+			"DeleteAcmeEndpoint":                       {acm.DeleteAcmeEndpoint, acm.DeleteAcmeEndpointRequest, nil},
+			"DeleteAcmeExternalAccountBinding":         {acm.DeleteAcmeExternalAccountBinding, acm.DeleteAcmeExternalAccountBindingRequest, nil},
+			"DeleteCertificate":                        {acm.DeleteCertificate, acm.DeleteCertificateRequest, nil},
+			"DescribeAcmeAccount":                      {acm.DescribeAcmeAccount, acm.DescribeAcmeAccountRequest, acm.DescribeAcmeAccountResponse},
+			"DescribeAcmeDomainValidation":             {acm.DescribeAcmeDomainValidation, acm.DescribeAcmeDomainValidationRequest, acm.DescribeAcmeDomainValidationResponse},
+			"DescribeAcmeEndpoint":                     {acm.DescribeAcmeEndpoint, acm.DescribeAcmeEndpointRequest, acm.DescribeAcmeEndpointResponse},
+			"DescribeAcmeExternalAccountBinding":       {acm.DescribeAcmeExternalAccountBinding, acm.DescribeAcmeExternalAccountBindingRequest, acm.DescribeAcmeExternalAccountBindingResponse},
+			"DescribeCertificate":                      {acm.DescribeCertificate, acm.DescribeCertificateRequest, acm.DescribeCertificateResponse},
+			"ExportCertificate":                        {acm.ExportCertificate, acm.ExportCertificateRequest, acm.ExportCertificateResponse},
+			"GetAccountConfiguration":                  {acm.GetAccountConfiguration, nil, acm.GetAccountConfigurationResponse},
+			"GetAcmeExternalAccountBindingCredentials": {acm.GetAcmeExternalAccountBindingCredentials, acm.GetAcmeExternalAccountBindingCredentialsRequest, acm.GetAcmeExternalAccountBindingCredentialsResponse},
+			"GetCertificate":                           {acm.GetCertificate, acm.GetCertificateRequest, acm.GetCertificateResponse},
+			"ImportCertificate":                        {acm.ImportCertificate, acm.ImportCertificateRequest, acm.ImportCertificateResponse},
+			"ListAcmeAccounts":                         {acm.ListAcmeAccounts, acm.ListAcmeAccountsRequest, acm.ListAcmeAccountsResponse},
+			"ListAcmeDomainValidations":                {acm.ListAcmeDomainValidations, acm.ListAcmeDomainValidationsRequest, acm.ListAcmeDomainValidationsResponse},
+			"ListAcmeEndpoints":                        {acm.ListAcmeEndpoints, acm.ListAcmeEndpointsRequest, acm.ListAcmeEndpointsResponse},
+			"ListAcmeExternalAccountBindings":          {acm.ListAcmeExternalAccountBindings, acm.ListAcmeExternalAccountBindingsRequest, acm.ListAcmeExternalAccountBindingsResponse},
+			"ListCertificateDomainValidations":         {acm.ListCertificateDomainValidations, acm.ListCertificateDomainValidationsRequest, acm.ListCertificateDomainValidationsResponse},
+			"ListCertificates":                         {acm.ListCertificates, acm.ListCertificatesRequest, acm.ListCertificatesResponse},
+			"ListTagsForCertificate":                   {acm.ListTagsForCertificate, acm.ListTagsForCertificateRequest, acm.ListTagsForCertificateResponse},
+			"ListTagsForResource":                      {acm.ListTagsForResource, acm.ListTagsForResourceRequest, acm.ListTagsForResourceResponse},
+			"PutAccountConfiguration":                  {acm.PutAccountConfiguration, acm.PutAccountConfigurationRequest, nil},
+			"RemoveTagsFromCertificate":                {acm.RemoveTagsFromCertificate, acm.RemoveTagsFromCertificateRequest, nil},
+			"RenewCertificate":                         {acm.RenewCertificate, acm.RenewCertificateRequest, nil},
+			"RequestCertificate":                       {acm.RequestCertificate, acm.RequestCertificateRequest, acm.RequestCertificateResponse},
+			"ResendValidationEmail":                    {acm.ResendValidationEmail, acm.ResendValidationEmailRequest, nil},
+			"RevokeAcmeAccount":                        {acm.RevokeAcmeAccount, acm.RevokeAcmeAccountRequest, nil},
+			"RevokeAcmeExternalAccountBinding":         {acm.RevokeAcmeExternalAccountBinding, acm.RevokeAcmeExternalAccountBindingRequest, nil},
+			"RevokeCertificate":                        {acm.RevokeCertificate, acm.RevokeCertificateRequest, acm.RevokeCertificateResponse},
+			"SearchCertificates":                       {acm.SearchCertificates, acm.SearchCertificatesRequest, acm.SearchCertificatesResponse},
+			"TagResource":                              {acm.TagResource, acm.TagResourceRequest, nil},
+			"UntagResource":                            {acm.UntagResource, acm.UntagResourceRequest, nil},
+			"UpdateAcmeDomainValidation":               {acm.UpdateAcmeDomainValidation, acm.UpdateAcmeDomainValidationRequest, nil},
+			"UpdateAcmeEndpoint":                       {acm.UpdateAcmeEndpoint, acm.UpdateAcmeEndpointRequest, nil},
+			"UpdateCertificateOptions":                 {acm.UpdateCertificateOptions, acm.UpdateCertificateOptionsRequest, nil},
+		},
+		errors: map[string]*smithy.Schema{
+			"AccessDeniedException":                   acm.AccessDeniedException,
+			"ConflictException":                       acm.ConflictException,
+			"InternalServerException":                 acm.InternalServerException,
+			"InvalidArgsException":                    acm.InvalidArgsException,
+			"InvalidArnException":                     acm.InvalidArnException,
+			"InvalidDomainValidationOptionsException": acm.InvalidDomainValidationOptionsException,
+			"InvalidParameterException":               acm.InvalidParameterException,
+			"InvalidStateException":                   acm.InvalidStateException,
+			"InvalidTagException":                     acm.InvalidTagException,
+			"LimitExceededException":                  acm.LimitExceededException,
+			"RequestInProgressException":              acm.RequestInProgressException,
+			"ResourceInUseException":                  acm.ResourceInUseException,
+			"ResourceNotFoundException":               acm.ResourceNotFoundException,
+			"ServiceQuotaExceededException":           acm.ServiceQuotaExceededException,
+			"TagPolicyException":                      acm.TagPolicyException,
+			"ThrottlingException":                     acm.ThrottlingException,
+			"TooManyTagsException":                    acm.TooManyTagsException,
+			"ValidationException":                     acm.ValidationException,
+		},
+	}
 	shipped["cloudwatchlogs"] = &shippedSchemas{
 		operations: map[string][3]*smithy.Schema{
 			"AssociateKmsKey":                          {cloudwatchlogs.AssociateKmsKey, cloudwatchlogs.AssociateKmsKeyRequest, nil},

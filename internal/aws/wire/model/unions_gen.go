@@ -5,12 +5,78 @@ package model
 import (
 	"reflect"
 
+	acm "github.com/aws/aws-sdk-go-v2/service/acm/types"
 	cloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	iam "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	ssm "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
 func init() {
+	unions[reflect.TypeFor[acm.AcmCertificateMetadataFilter]()] = map[string]reflect.Type{
+		"AcmeAccountId":            reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberAcmeAccountId](),
+		"AcmeEndpointArn":          reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberAcmeEndpointArn](),
+		"CertificateKeyPairOrigin": reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberCertificateKeyPairOrigin](),
+		"Exported":                 reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberExported](),
+		"ExportOption":             reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberExportOption](),
+		"InUse":                    reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberInUse](),
+		"ManagedBy":                reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberManagedBy](),
+		"RenewalStatus":            reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberRenewalStatus](),
+		"Status":                   reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberStatus](),
+		"Type":                     reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberType](),
+		"ValidationMethod":         reflect.TypeFor[acm.AcmCertificateMetadataFilterMemberValidationMethod](),
+	}
+	unions[reflect.TypeFor[acm.CertificateAuthority]()] = map[string]reflect.Type{
+		"PublicCertificateAuthority": reflect.TypeFor[acm.CertificateAuthorityMemberPublicCertificateAuthority](),
+	}
+	unions[reflect.TypeFor[acm.CertificateFilter]()] = map[string]reflect.Type{
+		"AcmCertificateMetadataFilter": reflect.TypeFor[acm.CertificateFilterMemberAcmCertificateMetadataFilter](),
+		"CertificateArn":               reflect.TypeFor[acm.CertificateFilterMemberCertificateArn](),
+		"X509AttributeFilter":          reflect.TypeFor[acm.CertificateFilterMemberX509AttributeFilter](),
+	}
+	unions[reflect.TypeFor[acm.CertificateFilterStatement]()] = map[string]reflect.Type{
+		"And":    reflect.TypeFor[acm.CertificateFilterStatementMemberAnd](),
+		"Filter": reflect.TypeFor[acm.CertificateFilterStatementMemberFilter](),
+		"Not":    reflect.TypeFor[acm.CertificateFilterStatementMemberNot](),
+		"Or":     reflect.TypeFor[acm.CertificateFilterStatementMemberOr](),
+	}
+	unions[reflect.TypeFor[acm.CertificateMetadata]()] = map[string]reflect.Type{
+		"AcmCertificateMetadata": reflect.TypeFor[acm.CertificateMetadataMemberAcmCertificateMetadata](),
+	}
+	unions[reflect.TypeFor[acm.GeneralName]()] = map[string]reflect.Type{
+		"DirectoryName":             reflect.TypeFor[acm.GeneralNameMemberDirectoryName](),
+		"DnsName":                   reflect.TypeFor[acm.GeneralNameMemberDnsName](),
+		"IpAddress":                 reflect.TypeFor[acm.GeneralNameMemberIpAddress](),
+		"OtherName":                 reflect.TypeFor[acm.GeneralNameMemberOtherName](),
+		"RegisteredId":              reflect.TypeFor[acm.GeneralNameMemberRegisteredId](),
+		"Rfc822Name":                reflect.TypeFor[acm.GeneralNameMemberRfc822Name](),
+		"UniformResourceIdentifier": reflect.TypeFor[acm.GeneralNameMemberUniformResourceIdentifier](),
+	}
+	unions[reflect.TypeFor[acm.PrevalidationDetails]()] = map[string]reflect.Type{
+		"DnsPrevalidation": reflect.TypeFor[acm.PrevalidationDetailsMemberDnsPrevalidation](),
+	}
+	unions[reflect.TypeFor[acm.PrevalidationOptions]()] = map[string]reflect.Type{
+		"DnsPrevalidation": reflect.TypeFor[acm.PrevalidationOptionsMemberDnsPrevalidation](),
+	}
+	unions[reflect.TypeFor[acm.SubjectAlternativeNameFilter]()] = map[string]reflect.Type{
+		"DnsName": reflect.TypeFor[acm.SubjectAlternativeNameFilterMemberDnsName](),
+	}
+	unions[reflect.TypeFor[acm.SubjectFilter]()] = map[string]reflect.Type{
+		"CommonName": reflect.TypeFor[acm.SubjectFilterMemberCommonName](),
+	}
+	unions[reflect.TypeFor[acm.ValidationChallenge]()] = map[string]reflect.Type{
+		"DnsValidationChallenge":   reflect.TypeFor[acm.ValidationChallengeMemberDnsValidationChallenge](),
+		"EmailValidationChallenge": reflect.TypeFor[acm.ValidationChallengeMemberEmailValidationChallenge](),
+	}
+	unions[reflect.TypeFor[acm.X509AttributeFilter]()] = map[string]reflect.Type{
+		"ExtendedKeyUsage":       reflect.TypeFor[acm.X509AttributeFilterMemberExtendedKeyUsage](),
+		"KeyAlgorithm":           reflect.TypeFor[acm.X509AttributeFilterMemberKeyAlgorithm](),
+		"KeyUsage":               reflect.TypeFor[acm.X509AttributeFilterMemberKeyUsage](),
+		"NotAfter":               reflect.TypeFor[acm.X509AttributeFilterMemberNotAfter](),
+		"NotBefore":              reflect.TypeFor[acm.X509AttributeFilterMemberNotBefore](),
+		"SerialNumber":           reflect.TypeFor[acm.X509AttributeFilterMemberSerialNumber](),
+		"Subject":                reflect.TypeFor[acm.X509AttributeFilterMemberSubject](),
+		"SubjectAlternativeName": reflect.TypeFor[acm.X509AttributeFilterMemberSubjectAlternativeName](),
+	}
 	unions[reflect.TypeFor[cloudwatchlogs.GetLogObjectResponseStream]()] = map[string]reflect.Type{
 		"Fields": reflect.TypeFor[cloudwatchlogs.GetLogObjectResponseStreamMemberFields](),
 	}

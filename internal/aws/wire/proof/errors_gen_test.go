@@ -5,6 +5,7 @@ package proof
 import (
 	"reflect"
 
+	acm "github.com/aws/aws-sdk-go-v2/service/acm/types"
 	autoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	cloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	cloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
@@ -15,15 +16,36 @@ import (
 	elasticloadbalancingv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	iam "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	kms "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	shield "github.com/aws/aws-sdk-go-v2/service/shield/types"
 	sqs "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	ssm "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	sts "github.com/aws/aws-sdk-go-v2/service/sts/types"
+	wafregional "github.com/aws/aws-sdk-go-v2/service/wafregional/types"
+	wafv2 "github.com/aws/aws-sdk-go-v2/service/wafv2/types"
 )
 
 var modelledErrors = []struct {
 	service, operation string
 	typ                reflect.Type
 }{
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.AccessDeniedException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.ConflictException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.InternalServerException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.InvalidArgsException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.InvalidArnException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.InvalidDomainValidationOptionsException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.InvalidParameterException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.InvalidStateException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.InvalidTagException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.LimitExceededException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.RequestInProgressException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.ResourceInUseException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.ResourceNotFoundException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.ServiceQuotaExceededException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.TagPolicyException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.ThrottlingException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.TooManyTagsException]()},
+	{"acm", "AddTagsToCertificate", reflect.TypeFor[acm.ValidationException]()},
 	{"autoscaling", "CancelInstanceRefresh", reflect.TypeFor[autoscaling.ActiveInstanceRefreshNotFoundFault]()},
 	{"autoscaling", "BatchPutScheduledUpdateGroupAction", reflect.TypeFor[autoscaling.AlreadyExistsFault]()},
 	{"autoscaling", "LaunchInstances", reflect.TypeFor[autoscaling.IdempotentCallInProgressFault]()},
@@ -347,6 +369,19 @@ var modelledErrors = []struct {
 	{"kms", "CancelKeyDeletion", reflect.TypeFor[kms.XksProxyVpcEndpointServiceInUseException]()},
 	{"kms", "CancelKeyDeletion", reflect.TypeFor[kms.XksProxyVpcEndpointServiceInvalidConfigurationException]()},
 	{"kms", "CancelKeyDeletion", reflect.TypeFor[kms.XksProxyVpcEndpointServiceNotFoundException]()},
+	{"shield", "DescribeAttack", reflect.TypeFor[shield.AccessDeniedException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.AccessDeniedForDependencyException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.InternalErrorException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.InvalidOperationException]()},
+	{"shield", "ListProtectionGroups", reflect.TypeFor[shield.InvalidPaginationTokenException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.InvalidParameterException]()},
+	{"shield", "AssociateHealthCheck", reflect.TypeFor[shield.InvalidResourceException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.LimitsExceededException]()},
+	{"shield", "DeleteSubscription", reflect.TypeFor[shield.LockedSubscriptionException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.NoAssociatedRoleException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.OptimisticLockException]()},
+	{"shield", "CreateProtection", reflect.TypeFor[shield.ResourceAlreadyExistsException]()},
+	{"shield", "AssociateDRTLogBucket", reflect.TypeFor[shield.ResourceNotFoundException]()},
 	{"sqs", "AddPermission", reflect.TypeFor[sqs.BatchEntryIdsNotDistinct]()},
 	{"sqs", "AddPermission", reflect.TypeFor[sqs.BatchRequestTooLong]()},
 	{"sqs", "AddPermission", reflect.TypeFor[sqs.EmptyBatchRequest]()},
@@ -527,4 +562,44 @@ var modelledErrors = []struct {
 	{"sts", "AssumeRole", reflect.TypeFor[sts.PackedPolicyTooLargeException]()},
 	{"sts", "AssumeRole", reflect.TypeFor[sts.RegionDisabledException]()},
 	{"sts", "GetWebIdentityToken", reflect.TypeFor[sts.SessionDurationEscalationException]()},
+	{"wafregional", "CreateRateBasedRule", reflect.TypeFor[wafregional.WAFBadRequestException]()},
+	{"wafregional", "CreateByteMatchSet", reflect.TypeFor[wafregional.WAFDisallowedNameException]()},
+	{"wafregional", "CreateWebACLMigrationStack", reflect.TypeFor[wafregional.WAFEntityMigrationException]()},
+	{"wafregional", "AssociateWebACL", reflect.TypeFor[wafregional.WAFInternalErrorException]()},
+	{"wafregional", "AssociateWebACL", reflect.TypeFor[wafregional.WAFInvalidAccountException]()},
+	{"wafregional", "CreateWebACLMigrationStack", reflect.TypeFor[wafregional.WAFInvalidOperationException]()},
+	{"wafregional", "AssociateWebACL", reflect.TypeFor[wafregional.WAFInvalidParameterException]()},
+	{"wafregional", "PutPermissionPolicy", reflect.TypeFor[wafregional.WAFInvalidPermissionPolicyException]()},
+	{"wafregional", "UpdateRegexPatternSet", reflect.TypeFor[wafregional.WAFInvalidRegexPatternException]()},
+	{"wafregional", "CreateByteMatchSet", reflect.TypeFor[wafregional.WAFLimitsExceededException]()},
+	{"wafregional", "DeleteByteMatchSet", reflect.TypeFor[wafregional.WAFNonEmptyEntityException]()},
+	{"wafregional", "UpdateByteMatchSet", reflect.TypeFor[wafregional.WAFNonexistentContainerException]()},
+	{"wafregional", "AssociateWebACL", reflect.TypeFor[wafregional.WAFNonexistentItemException]()},
+	{"wafregional", "DeleteByteMatchSet", reflect.TypeFor[wafregional.WAFReferencedItemException]()},
+	{"wafregional", "PutLoggingConfiguration", reflect.TypeFor[wafregional.WAFServiceLinkedRoleErrorException]()},
+	{"wafregional", "CreateByteMatchSet", reflect.TypeFor[wafregional.WAFStaleDataException]()},
+	{"wafregional", "UpdateWebACL", reflect.TypeFor[wafregional.WAFSubscriptionNotFoundException]()},
+	{"wafregional", "CreateRateBasedRule", reflect.TypeFor[wafregional.WAFTagOperationException]()},
+	{"wafregional", "CreateRateBasedRule", reflect.TypeFor[wafregional.WAFTagOperationInternalErrorException]()},
+	{"wafregional", "AssociateWebACL", reflect.TypeFor[wafregional.WAFUnavailableEntityException]()},
+	{"wafv2", "DeleteIPSet", reflect.TypeFor[wafv2.WAFAssociatedItemException]()},
+	{"wafv2", "CreateWebACL", reflect.TypeFor[wafv2.WAFConfigurationWarningException]()},
+	{"wafv2", "CreateIPSet", reflect.TypeFor[wafv2.WAFDuplicateItemException]()},
+	{"wafv2", "CheckCapacity", reflect.TypeFor[wafv2.WAFExpiredManagedRuleGroupVersionException]()},
+	{"wafv2", "AssociateWebACL", reflect.TypeFor[wafv2.WAFFeatureNotIncludedInPricingPlanException]()},
+	{"wafv2", "AssociateWebACL", reflect.TypeFor[wafv2.WAFInternalErrorException]()},
+	{"wafv2", "AssociateWebACL", reflect.TypeFor[wafv2.WAFInvalidOperationException]()},
+	{"wafv2", "AssociateWebACL", reflect.TypeFor[wafv2.WAFInvalidParameterException]()},
+	{"wafv2", "PutPermissionPolicy", reflect.TypeFor[wafv2.WAFInvalidPermissionPolicyException]()},
+	{"wafv2", "CheckCapacity", reflect.TypeFor[wafv2.WAFInvalidResourceException]()},
+	{"wafv2", "AssociateWebACL", reflect.TypeFor[wafv2.WAFLimitsExceededException]()},
+	{"wafv2", "PutLoggingConfiguration", reflect.TypeFor[wafv2.WAFLogDestinationPermissionIssueException]()},
+	{"wafv2", "AssociateWebACL", reflect.TypeFor[wafv2.WAFNonexistentItemException]()},
+	{"wafv2", "CreateIPSet", reflect.TypeFor[wafv2.WAFOptimisticLockException]()},
+	{"wafv2", "PutLoggingConfiguration", reflect.TypeFor[wafv2.WAFServiceLinkedRoleErrorException]()},
+	{"wafv2", "CheckCapacity", reflect.TypeFor[wafv2.WAFSubscriptionNotFoundException]()},
+	{"wafv2", "CreateIPSet", reflect.TypeFor[wafv2.WAFTagOperationException]()},
+	{"wafv2", "CreateIPSet", reflect.TypeFor[wafv2.WAFTagOperationInternalErrorException]()},
+	{"wafv2", "AssociateWebACL", reflect.TypeFor[wafv2.WAFUnavailableEntityException]()},
+	{"wafv2", "GetRateBasedStatementManagedKeys", reflect.TypeFor[wafv2.WAFUnsupportedAggregateKeyTypeException]()},
 }

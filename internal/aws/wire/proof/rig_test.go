@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/acm"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
@@ -28,9 +29,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/shield"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/aws-sdk-go-v2/service/wafregional"
+	"github.com/aws/aws-sdk-go-v2/service/wafv2"
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -64,6 +68,7 @@ func newRig() *rig {
 		}},
 	}
 	r.clients = map[*wire.Service]reflect.Value{
+		wire.ACM:            reflect.ValueOf(acm.NewFromConfig(cfg)),
 		wire.AutoScaling:    reflect.ValueOf(autoscaling.NewFromConfig(cfg)),
 		wire.CloudFormation: reflect.ValueOf(cloudformation.NewFromConfig(cfg)),
 		wire.Logs:           reflect.ValueOf(cloudwatchlogs.NewFromConfig(cfg)),
@@ -76,11 +81,15 @@ func newRig() *rig {
 		wire.ELBv2:          reflect.ValueOf(elasticloadbalancingv2.NewFromConfig(cfg)),
 		wire.IAM:            reflect.ValueOf(iam.NewFromConfig(cfg)),
 		wire.KMS:            reflect.ValueOf(kms.NewFromConfig(cfg)),
+		wire.Shield:         reflect.ValueOf(shield.NewFromConfig(cfg)),
 		// SQS clients compare checksums of messages with those in the answer; generated ones do not fit.
 		wire.SQS: reflect.ValueOf(sqs.NewFromConfig(cfg,
 			func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })),
 		wire.SSM: reflect.ValueOf(ssm.NewFromConfig(cfg)),
 		wire.STS: reflect.ValueOf(sts.NewFromConfig(cfg)),
+
+		wire.WAFRegional: reflect.ValueOf(wafregional.NewFromConfig(cfg)),
+		wire.WAFv2:       reflect.ValueOf(wafv2.NewFromConfig(cfg)),
 	}
 	r.mux.Register(
 		wire.STS,

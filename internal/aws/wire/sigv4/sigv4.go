@@ -191,7 +191,7 @@ func (s *Signature) parseQuery() error {
 	if algorithm != Algorithm {
 		return incomplete("Unsupported AWS 'algorithm': '%s' (only %s is accepted).", algorithm, Algorithm)
 	}
-	s.SessionToken = get("X-Amz-Security-Token")
+	s.SessionToken = strings.Clone(get("X-Amz-Security-Token")) // as the credential
 	if s.SessionToken == "" {
 		s.SessionToken = s.header.Get("X-Amz-Security-Token")
 	}
@@ -224,7 +224,8 @@ func (s *Signature) parseQuery() error {
 
 // parseParts reads what both forms have.
 func (s *Signature) parseParts(credential, signedHeaders, date string) error {
-	scope := strings.Split(credential, "/")
+	// Of their own: who signed is remembered, and a part of the header would keep all of that in memory.
+	scope := strings.Split(strings.Clone(credential), "/")
 	if len(scope) != 5 || scope[0] == "" {
 		return incomplete(
 			"Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '%s'",

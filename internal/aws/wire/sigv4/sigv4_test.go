@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -567,5 +568,41 @@ func TestAnEmptySecretSignsNothing(t *testing.T) {
 	}
 	if err := s.Verify(nil, "", signedAt); code(err) != sigv4.SignatureDoesNotMatch {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestWhatIsRememberedKeepsNoRequest shows that what callers keep of a signature is no part of a header or URL, which
+// may be much longer.
+func TestWhatIsRememberedKeepsNoRequest(t *testing.T) {
+	t.Parallel()
+	with := keys
+	with.SessionToken = "token"
+	r := sign(t, http.MethodGet, "http://eks.test/clusters", "", "eks", keys, nil)
+	header := r.Header.Get("Authorization")
+	u, _, err := v4.NewSigner().PresignHTTP(t.Context(), with,
+		httptest.NewRequest(http.MethodGet, "http://sts.test/", nil),
+		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "sts", "us-east-1", signedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	presigned := httptest.NewRequest(http.MethodGet, u, nil)
+	for name, c := range map[string]struct {
+		request *http.Request
+		text    string
+	}{"a header": {r, header}, "a URL": {presigned, presigned.URL.RawQuery}} {
+		s, err := sigv4.Parse(c.request)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if s.AccessKeyID != keys.AccessKeyID || s.Presigned && s.SessionToken != with.SessionToken {
+			t.Errorf("%s: the signature is of %s with %q", name, s.AccessKeyID, s.SessionToken)
+		}
+		begin := uintptr(unsafe.Pointer(unsafe.StringData(c.text)))
+		for _, part := range []string{s.AccessKeyID, s.Region, s.Service, s.SessionToken} {
+			at := uintptr(unsafe.Pointer(unsafe.StringData(part)))
+			if part != "" && at >= begin && at < begin+uintptr(len(c.text)) {
+				t.Errorf("%s: %q is a part of it", name, part)
+			}
+		}
 	}
 }

@@ -119,6 +119,9 @@ var exactCodes = map[string]ErrorCode{
 	"MalformedPolicyDocument": InvalidRequest, "UnmodifiableEntity": InvalidRequest,
 	"UnsupportedOperation": InvalidRequest, "Unsupported": InvalidRequest, "UnknownParameter": InvalidRequest,
 	"IdempotentParameterMismatch": InvalidRequest, "NotImplemented": InvalidRequest, "BadRequest": InvalidRequest,
+	"DuplicateTagKeys": InvalidRequest, "OperationNotPermitted": InvalidRequest, "IncompatibleProtocols": InvalidRequest,
+	"UnsupportedProtocol": InvalidRequest, "UnsupportedCertificate": InvalidRequest,
+	"TargetGroupAssociationLimit": ServiceLimitExceeded, "PriorityInUse": AlreadyExists,
 	"AvailabilityZonesMismatch": InvalidRequest, "UnsupportedAvailabilityZone": InvalidRequest,
 }
 
@@ -164,13 +167,13 @@ func classifyCode(operation, code string, status int) ErrorCode {
 	case hasAnySuffix(code, ".NotFound", "NotFound", "NotFoundException", ".NotFoundException", "NotFoundFault",
 		"NoSuchEntityException"):
 		return NotFound
-	case hasAnySuffix(code, ".Duplicate", "AlreadyExists", "AlreadyExistsException", "AlreadyExistsFault",
-		".AlreadyExistsException", "AlreadyExistsExceptions", "Exists"):
+	case strings.HasPrefix(code, "Duplicate"), hasAnySuffix(code, ".Duplicate", "AlreadyExists",
+		"AlreadyExistsException", "AlreadyExistsFault", ".AlreadyExistsException", "AlreadyExistsExceptions", "Exists"):
 		return AlreadyExists
 	case hasAnySuffix(code, ".InUse", "InUseException", "InUseFault"):
 		return ResourceConflict
 	case strings.Contains(code, "LimitExceeded"), strings.Contains(code, "QuotaExceeded"),
-		strings.Contains(code, "LimitReached"):
+		strings.Contains(code, "LimitReached"), strings.HasPrefix(code, "TooMany"):
 		return ServiceLimitExceeded
 	case strings.HasPrefix(code, "Throttl"):
 		return Throttling

@@ -15,10 +15,7 @@ const noted = "noted"
 func Note[C, L any](table Table[C, L]) Handler {
 	find := table.Find
 	table.Find = func(ctx context.Context, client C, r *Request) (string, error) {
-		before, known := r.Progress[noted]
-		if !known {
-			before, known = r.Creation[noted]
-		}
+		before, known := Noted(r)
 		if !known {
 			return "", ErrNotFound // somebody else's, for all that is known
 		}
@@ -29,6 +26,14 @@ func Note[C, L any](table Table[C, L]) Handler {
 		return id, err
 	}
 	return note[C, L]{Handle(table).(handler[C, L]), find}
+}
+
+// Noted returns what was noted before the creation, and whether anything was.
+func Noted(r *Request) (before string, known bool) {
+	if before, known = r.Progress[noted]; !known {
+		before, known = r.Creation[noted]
+	}
+	return before, known
 }
 
 type note[C, L any] struct {

@@ -20,8 +20,9 @@ const (
 	Dir  = "/run/coracle" // for the host: File
 	File = "boot.json"    // a Report
 
-	HostDir  = "/run/host" // the machine's own copy of what its host has for it: DHCPFile
+	HostDir  = "/run/host" // the machine's own copy of what its host has for it
 	DHCPFile = "dhcp.json" // a Lease
+	DiskFile = "own-disk"  // is there when the files of the machine are on a disk of its own
 )
 
 // MaxSize is the size of the longest report that is read, in bytes.

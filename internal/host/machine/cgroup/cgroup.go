@@ -114,16 +114,22 @@ func (host Host) V2() bool {
 
 // ChargesSockets reports whether the buffers of sockets count for the machine whose they are. Version 1 charges those
 // of processes in a group with a limit of its own for them, and not in the groups below, which containers have.
-func (host Host) ChargesSockets() bool {
+func (host Host) ChargesSockets() bool { return host.V2() && !isDisabled("nosocket") }
+
+// ChargesKernelMemory reports whether objects of the kernel, such as open files, count for the machine that has them.
+func ChargesKernelMemory() bool { return !isDisabled("nokmem") }
+
+// isDisabled reports whether the kernel was started without a part of memory cgroups, or does not tell.
+func isDisabled(part string) bool {
 	commandLine, err := readFile("/proc", "cmdline")
-	return host.V2() && err == nil && !disablesSockets(commandLine)
+	return err != nil || disables(commandLine, part)
 }
 
-// disablesSockets reports whether the kernel was started without memory cgroups for sockets.
-func disablesSockets(commandLine string) bool {
+// disables reports whether a command line starts the kernel without a part of memory cgroups.
+func disables(commandLine, part string) bool {
 	for option := range strings.FieldsSeq(commandLine) {
 		if list, ok := strings.CutPrefix(option, "cgroup.memory="); ok &&
-			slices.Contains(strings.Split(list, ","), "nosocket") {
+			slices.Contains(strings.Split(list, ","), part) {
 			return true
 		}
 	}
@@ -183,6 +189,26 @@ func (g Group) MemoryUsed() int64 {
 	used, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0
+	}
+	return used
+}
+
+// WorkingSet returns what MemoryUsed does without files that the kernel can forget, which is what a kubelet reports.
+func (g Group) WorkingSet() int64 {
+	field := "total_inactive_file "
+	if g.Host.V2() {
+		field = "inactive_file "
+	}
+	used := g.MemoryUsed()
+	text, err := readFile(filepath.Dir(g.Dir("memory")), "memory.stat")
+	if err != nil {
+		return used
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, field); ok {
+			inactive, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			return max(0, used-inactive)
+		}
 	}
 	return used
 }

@@ -167,16 +167,50 @@ func TestMachinesHaveNoHugePages(t *testing.T) {
 	}
 }
 
+// What machines take is told by groups: whoever reads what the kernel shows of a process' memory waits for as long as
+// the process likes.
+func TestMemoryOfMachinesIsThatOfTheirGroups(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hierarchy  Hierarchy
+		used, stat string
+	}{
+		"version 2": {Hierarchy{V2: true}, "memory.current", "inactive_anon 7\ninactive_file 100\nactive_file 9\n"},
+		"version 1": {Hierarchy{Controllers: []string{"memory"}}, "memory.usage_in_bytes",
+			"inactive_file 1\ntotal_inactive_anon 7\ntotal_inactive_file 100\n"},
+	} {
+		g := groupOfFiles(t, c.hierarchy)
+		if used, set := g.MemoryUsed(), g.WorkingSet(); used != 0 || set != 0 {
+			t.Errorf("%s: without a group %d bytes are used, %d of them in use", name, used, set)
+		}
+		dir := g.groupDir(g.Host[0])
+		if err := os.WriteFile(filepath.Join(dir, c.used), []byte("1000\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if used, set := g.MemoryUsed(), g.WorkingSet(); used != 1000 || set != 1000 {
+			t.Errorf("%s: of 1000 bytes %d are used, %d of them in use", name, used, set)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "memory.stat"), []byte(c.stat), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if used, set := g.MemoryUsed(), g.WorkingSet(); used != 1000 || set != 900 {
+			t.Errorf("%s: of 1000 bytes, 100 of them of files, %d are used, %d of them in use", name, used, set)
+		}
+	}
+}
+
 func TestSocketsCountForMachines(t *testing.T) {
 	t.Parallel()
-	for commandLine, want := range map[string]bool{
-		"quiet":                               false,
-		"quiet cgroup.memory=nokmem":          false,
-		"cgroup.memory=nosocket quiet":        true,
-		"quiet cgroup.memory=nokmem,nosocket": true,
+	for commandLine, want := range map[string][2]bool{
+		"quiet":                               {false, false},
+		"quiet cgroup.memory=nokmem":          {false, true},
+		"cgroup.memory=nosocket quiet":        {true, false},
+		"quiet cgroup.memory=nokmem,nosocket": {true, true},
 	} {
-		if got := disablesSockets(commandLine); got != want {
-			t.Errorf("%q disables the count of sockets: %t", commandLine, got)
+		for i, part := range []string{"nosocket", "nokmem"} {
+			if got := disables(commandLine, part); got != want[i] {
+				t.Errorf("%q has %s: %t", commandLine, part, got)
+			}
 		}
 	}
 	v1 := Hierarchy{Controllers: []string{"memory"}}

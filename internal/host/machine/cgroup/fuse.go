@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,14 +72,7 @@ func (c connections) abort() error {
 			!c.include(st, name, mounted) {
 			continue
 		}
-		fd, err := unix.Openat(int(control.Fd()), name+"/abort", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			_, err = unix.Write(fd, []byte("1"))
-			unix.Close(fd)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failures = append(failures, fmt.Errorf("abort FUSE connection %s: %w", name, err))
-		}
+		failures = append(failures, abortConnection(control, name))
 	}
 	return errors.Join(failures...)
 }

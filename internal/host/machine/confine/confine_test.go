@@ -48,9 +48,11 @@ var kinds = map[string]Options{
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const everywhere, hosts, v1, v2 = "", "host's users", "not host's users with v2", "host's users with v2"
+	const own = "own users"
 	applies := map[string]func(Options) bool{
 		everywhere: func(Options) bool { return true },
 		hosts:      func(o Options) bool { return !o.UserNamespace },
+		own:        func(o Options) bool { return o.UserNamespace },
 		v1:         func(o Options) bool { return o.UserNamespace || !o.CgroupV2 },
 		v2:         func(o Options) bool { return !o.UserNamespace && o.CgroupV2 },
 	}
@@ -115,6 +117,8 @@ func TestRefusals(t *testing.T) {
 		{"routes", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, ""},
 		{"nftables", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, 0, ""},
 		{"TCP", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.NETLINK_XFRM}, 0, ""},
+		{"XDP", unix.SYS_SOCKET, []uint64{unix.AF_XDP, unix.SOCK_RAW}, unix.EAFNOSUPPORT, own},
+		{"packets", unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW}, 0, ""},
 		{"vsock", unix.SYS_SOCKET, []uint64{unix.AF_VSOCK}, unix.EAFNOSUPPORT, ""},
 		{"socket", unix.SYS_SOCKET, []uint64{unix.AF_INET}, 0, ""},
 		{"load a program", unix.SYS_BPF, []uint64{unix.BPF_PROG_LOAD}, unix.EPERM, v1},

@@ -89,6 +89,10 @@ var refusals = append([]refusal{
 		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_NETLINK}},
 		also: condition{argument: 2, mask: all, values: []uint32{unix.NETLINK_XFRM}}},
 
+	// The kernel is asked for the memory of their rings by one call, whatever the size. Without eBPF they are of no use.
+	{calls: []uint32{unix.SYS_SOCKET}, only: func(o Options) bool { return o.UserNamespace },
+		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_XDP}}, errno: unix.EAFNOSUPPORT},
+
 	// Keys typed into a terminal that somebody outside may use.
 	{calls: []uint32{unix.SYS_IOCTL},
 		when: condition{argument: 1, mask: all, values: []uint32{unix.TIOCSTI, unix.TIOCLINUX}}},

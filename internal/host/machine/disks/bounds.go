@@ -13,17 +13,38 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 )
 
 // The kernel takes memory for each group of a file system when it is mounted, which counts for no cgroup: about 1 KiB
 // with XFS, 200 bytes with ext4. What is written to a disk can ask for millions of groups, all of which are empty.
 const (
-	mostXFSGroups  = 16384
+	mostXFSGroups  = loopdevice.MostXFSGroups
 	mostExt4Groups = 65536
 	// ext4GroupSize is the size of a group, in bytes, of which a file system may have any number. Those that mkfs.ext4
 	// makes are that large; only with blocks of less than 4 KiB, which small file systems have, they are smaller.
 	ext4GroupSize = 128 << 20
 )
+
+// A machine can write another superblock while the kernel mounts what was checked. XFS has no groups of less than
+// leastXFSGroup bytes, each of which takes up to xfsGroupMemory: by the size of a disk, no mount takes more than a part
+// of the host's memory, one in memoryParts.
+const (
+	leastXFSGroup  = 16 << 20
+	xfsGroupMemory = 1200
+	memoryParts    = 32
+)
+
+// checkSize returns an error when a file system on a disk could take too much of so many bytes of memory, whatever it
+// says of itself. The error number is what the machine gets.
+func checkSize(kind string, size, memory uint64) error {
+	if kind == "xfs" && size/leastXFSGroup*xfsGroupMemory > memory/memoryParts {
+		return fmt.Errorf("an XFS on a disk of %d GiB may take %d MiB of the host's memory, of which it has too little: %w",
+			size>>30, size/leastXFSGroup*xfsGroupMemory>>20, unix.ENOMEM)
+	}
+	return nil
+}
 
 // tooManyGroups returns the error for a file system with that many groups. The error number is what the machine gets.
 func tooManyGroups(kind string, groups, most uint64) error {
@@ -34,7 +55,7 @@ func tooManyGroups(kind string, groups, most uint64) error {
 // checkSuperblock returns an error when a file system has more groups than that. What is no superblock passes, since
 // the kernel refuses it.
 func checkSuperblock(kind string, device io.ReaderAt) error {
-	block := make([]byte, 4096)
+	block := alignedBlock()
 	if n, err := device.ReadAt(block, 0); err != nil && !errors.Is(err, io.EOF) || n < len(block) {
 		return fmt.Errorf("read the superblock: %w", err)
 	}
@@ -56,6 +77,14 @@ func checkSuperblock(kind string, device io.ReaderAt) error {
 	return checkExt4Groups(blocks/perGroup, blocks<<(10+logSize))
 }
 
+// alignedBlock returns memory for 4 KiB that may be read past what the kernel remembers of a disk.
+func alignedBlock() []byte {
+	const size = 4096
+	memory := make([]byte, 2*size)
+	before := -uintptr(unsafe.Pointer(&memory[0])) % size
+	return memory[before : before+size : before+size]
+}
+
 func checkXFSGroups(allocation, realtime uint32) error {
 	if groups := max(allocation, realtime); groups > mostXFSGroups {
 		return tooManyGroups("XFS", uint64(groups), mostXFSGroups)
@@ -74,11 +103,11 @@ func checkExt4Groups(groups, size uint64) error {
 // machine may have changed it in between. root is the root directory of the file system, host that of the host.
 func checkMounted(kind string, device *os.File, loop int, root, host *os.File) error {
 	if kind == "xfs" {
-		g, err := xfsGeometryOf(root)
+		g, err := loopdevice.GeometryOfXFS(root)
 		if err != nil {
 			return fmt.Errorf("read the geometry of the file system: %w", err)
 		}
-		return checkXFSGroups(g.allocationGroups, g.realtimeGroups)
+		return checkXFSGroups(g.AllocationGroups, g.RealtimeGroups)
 	}
 	if err := checkSuperblock(kind, device); err != nil {
 		return err
@@ -136,33 +165,4 @@ func writeAt(dir *os.File, path, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
-}
-
-// xfsGeometry is struct xfs_fsop_geom.
-type xfsGeometry struct {
-	_                uint32 // size of a block
-	_                uint32
-	groupBlocks      uint32
-	allocationGroups uint32
-	_                [108]byte
-	realtimeGroups   uint32
-	_                [128]byte
-}
-
-func xfsGeometryOf(f *os.File) (g xfsGeometry, err error) {
-	const xfsIocFSGeometry = 0x8100587e
-	err = ioctl(f, xfsIocFSGeometry, uintptr(unsafe.Pointer(&g)))
-	return g, err
-}
-
-// checkXFSGrowth returns an error when a mounted XFS would have too many groups with that many blocks.
-func checkXFSGrowth(f *os.File, blocks uint64) error {
-	g, err := xfsGeometryOf(f)
-	if err != nil {
-		return err
-	}
-	if groups := (blocks + uint64(g.groupBlocks) - 1) / uint64(max(g.groupBlocks, 1)); groups > mostXFSGroups {
-		return tooManyGroups("XFS", groups, mostXFSGroups)
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,6 +71,28 @@ func TestFileSystemsWithManyGroups(t *testing.T) {
 	}
 }
 
+// A machine writes what the kernel mounts until it does. What XFS can take at most follows from the size of the disk.
+func TestLargeDisksNeedMemory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind         string
+		size, memory uint64
+		refused      bool
+	}{
+		{"xfs", 1 << 40, 4 << 30, false},
+		{"xfs", 4 << 40, 8 << 30, true},
+		{"xfs", 8 << 40, 24 << 30, false},
+		{"xfs", 50 << 40, 24 << 30, true},
+		{"xfs", 64 << 40, 256 << 30, false},
+		{"ext4", 64 << 40, 4 << 30, false},
+	} {
+		err := checkSize(c.kind, c.size, c.memory)
+		if errors.Is(err, unix.ENOMEM) != c.refused || !c.refused && err != nil {
+			t.Errorf("%s on %d GiB with %d GiB of memory: the error is %v", c.kind, c.size>>30, c.memory>>30, err)
+		}
+	}
+}
+
 // What the kernel has mounted counts, whatever is on the disk.
 func TestGroupsOfMountedFileSystems(t *testing.T) {
 	t.Parallel()
@@ -94,13 +117,17 @@ func TestGroupsOfMountedFileSystems(t *testing.T) {
 			if err := errors.Join(f.Truncate(c.size), os.Mkdir(at, 0o700)); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := exec.Command(c.make[0], append(c.make[1:], image)...).CombinedOutput(); err != nil {
-				t.Skipf("%v: %s", err, out)
+			out, err := exec.Command(c.make[0], append(c.make[1:], image)...).CombinedOutput()
+			if errors.Is(err, exec.ErrNotFound) {
+				t.Skip(err)
+			} else if err != nil {
+				t.Fatalf("%v: %s", err, out)
 			}
 			name := loopdevice.Name{Owner: filepath.Base(filepath.Dir(dir)), Volume: "vol-1", InstanceID: kind}
+			testenv.NeedsLoopDevices(t)
 			loop, err := loopdevice.Attach(f, name)
 			if err != nil {
-				t.Skip("loop devices:", err)
+				t.Fatal(err)
 			}
 			t.Cleanup(func() {
 				if err := loopdevice.Release(loop, name); err != nil {
@@ -115,8 +142,10 @@ func TestGroupsOfMountedFileSystems(t *testing.T) {
 			if err := loopdevice.Grow(loop, c.size); err != nil {
 				t.Fatal(err)
 			}
-			if err := unix.Mount(device.Name(), at, kind, 0, ""); err != nil {
-				t.Skip("mounts:", err)
+			if err := unix.Mount(device.Name(), at, kind, 0, ""); errors.Is(err, unix.ENODEV) {
+				t.Skip("the kernel has no "+kind+":", err)
+			} else if err != nil {
+				t.Fatal(err)
 			}
 			defer func() {
 				if err := unix.Unmount(at, 0); err != nil {
@@ -139,16 +168,90 @@ func TestGroupsOfMountedFileSystems(t *testing.T) {
 				}
 				return
 			}
-			g, err := xfsGeometryOf(root)
-			if err != nil || uint64(g.allocationGroups) != c.groups || g.realtimeGroups != 0 {
+			g, err := loopdevice.GeometryOfXFS(root)
+			if err != nil || uint64(g.AllocationGroups) != c.groups || g.RealtimeGroups != 0 {
 				t.Errorf("its geometry is %+v, %v", g, err)
 			}
-			if err := checkXFSGrowth(root, mostXFSGroups*uint64(g.groupBlocks)); err != nil {
+		})
+	}
+}
+
+// What is on a disk counts, and what the kernel remembers of it: one of two machines that have a disk writes it past
+// what the kernel remembers for the other.
+func TestTheSuperblockIsReadWhereTheKernelReadsIt(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	dir := t.TempDir()
+	disk, err := os.Create(filepath.Join(dir, "disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	const size = 1 << 20
+	if err := disk.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	attach := func(instance string) (path string) {
+		name := loopdevice.Name{Owner: fmt.Sprintf("superblock-%d", os.Getpid()), Volume: "vol-1", InstanceID: instance}
+		testenv.NeedsLoopDevices(t)
+		loop, err := loopdevice.Attach(disk, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := loopdevice.Release(loop, name); err != nil {
 				t.Error(err)
 			}
-			if err := checkXFSGrowth(root, mostXFSGroups*uint64(g.groupBlocks)+1); !errors.Is(err, unix.EFBIG) {
-				t.Errorf("it grows without bounds: %v", err)
-			}
 		})
+		path = filepath.Join(dir, instance)
+		if err := errors.Join(loopdevice.Grow(loop, size),
+			unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(loopdevice.Major, uint32(loop))))); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	superblock := func(groups uint32) []byte {
+		b := alignedBlock()
+		copy(b, "XFSB")
+		binary.BigEndian.PutUint32(b[88:], groups)
+		return b
+	}
+	write := func(path string, flags int, content []byte) {
+		f, err := os.OpenFile(path, os.O_RDWR|flags, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt(content, 0)
+		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, other := attach("i-1"), attach("i-2")
+	few, many := superblock(4), superblock(1<<20)
+	for name, c := range map[string]struct {
+		remembered, onDisk []byte
+		refused            bool
+	}{
+		"on the disk":                {few, many, true},
+		"in the memory of a machine": {many, few, true},
+		"nowhere":                    {few, few, false},
+	} {
+		write(own, 0, c.remembered)
+		kept, err := os.Open(own) // as long as it is open, the kernel remembers what was read
+		if err == nil {
+			_, err = kept.ReadAt(make([]byte, 4096), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(other, unix.O_DIRECT, c.onDisk)
+		device, err := order{Type: "xfs", Source: own}.openDisk()
+		if (err != nil) != c.refused || c.refused && !errors.Is(err, unix.EFBIG) {
+			t.Errorf("many groups %s: the error is %v", name, err)
+		}
+		device.Close() // of a nil file is an error and nothing else
+		if err := kept.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

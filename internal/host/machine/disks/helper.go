@@ -59,14 +59,11 @@ func (o order) run() error {
 	if err := o.enterStage(); err != nil {
 		return err
 	}
-	device, err := o.openDevice()
+	device, err := o.openDisk()
 	if err != nil {
 		return err
 	}
 	defer device.Close()
-	if err := checkSuperblock(o.Type, device); err != nil {
-		return err
-	}
 	fs, err := o.open()
 	if err != nil {
 		return err
@@ -83,6 +80,11 @@ func (o order) run() error {
 	defer unix.Close(mount)
 	if err := o.checkMount(device, mount, host); err != nil {
 		return err // and the file system is unmounted with its last file
+	}
+	if o.Type == "xfs" {
+		if err := loopdevice.LimitXFS(host, o.Loop); err != nil {
+			return err
+		}
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(o.Users)}
 	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr); err != nil {
@@ -120,9 +122,40 @@ func (o order) enterStage() error {
 	return unix.Mknod(o.Source, unix.S_IFBLK|0o600, device)
 }
 
-// openDevice opens the disk.
-func (o order) openDevice() (*os.File, error) {
-	fd, err := unix.Open(o.Source, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// openDisk opens the disk, after it has checked its superblock: what is on the disk, which XFS reads, and what the
+// kernel remembers of it, which ext4 does. The two differ as long as the machine likes, above all where another machine
+// has the disk, too, by a device of its own.
+func (o order) openDisk() (*os.File, error) {
+	device, err := o.openDevice(0)
+	if err != nil {
+		return nil, err
+	}
+	direct, err := o.openDevice(unix.O_DIRECT)
+	if err == nil {
+		defer direct.Close()
+		err = errors.Join(checkSuperblock(o.Type, direct), checkSuperblock(o.Type, device), o.checkSize(device))
+	}
+	if err != nil {
+		device.Close()
+		return nil, err
+	}
+	return device, nil
+}
+
+func (o order) checkSize(device *os.File) error {
+	size, err := device.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	var host unix.Sysinfo_t
+	if err := unix.Sysinfo(&host); err != nil {
+		return err
+	}
+	return checkSize(o.Type, uint64(size), uint64(host.Totalram)*uint64(host.Unit))
+}
+
+func (o order) openDevice(flags int) (*os.File, error) {
+	fd, err := unix.Open(o.Source, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the disk: %w", err)
 	}

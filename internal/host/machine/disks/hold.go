@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/host/loopdevice"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 )
 
 // patience bounds how long a machine can keep its launcher waiting, for the end of its writes or the file systems that
@@ -187,6 +188,11 @@ func (s *Server) register(volumeID string) (h *holder, loop int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	loop = -1
+	if s.init != 0 && volumeID != "" && volumeID == s.o.RootVolume {
+		if loop, err = rootvolume.Find(s.name(Disk{VolumeID: volumeID})); err != nil {
+			return nil, 0, err
+		}
+	}
 	for number, a := range s.attached {
 		if a.disk.VolumeID == volumeID {
 			loop = number

@@ -4,6 +4,7 @@ package disks
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (s *Server) mount(c *caller) error {
 	if err == nil && flags&unix.MS_REMOUNT == 0 && s.isRemote(kind) {
 		return s.mountRemote(c, kind, flags)
 	}
-	if err != nil || flags&unix.MS_REMOUNT == 0 && !isServed(kind) {
+	if err != nil || flags&unix.MS_REMOUNT == 0 && served[kind] == "" {
 		return errContinue
 	}
 	target, err := c.text(c.n.args[1], unix.PathMax)
@@ -103,7 +104,7 @@ func (s *Server) mount(c *caller) error {
 	if may, err := s.mayMount(w.mounts); err != nil || !may {
 		return errContinue
 	}
-	o := order{Flags: flags, Type: kind, Source: source}
+	o := order{Flags: flags, Type: served[kind], Source: source}
 	var device *os.File
 	if flags&unix.MS_REMOUNT != 0 {
 		o.Loop = fileSystemOf(w.target, 0)
@@ -138,7 +139,21 @@ func (s *Server) mount(c *caller) error {
 		return unix.EINVAL
 	}
 	o.Name = s.name(disk)
+	if err := s.awaitStart(c); err != nil {
+		return err
+	}
+	s.mounting <- struct{}{}
+	defer func() { <-s.mounting }()
 	return s.runHelper(o, w)
+}
+
+// awaitStart waits until a process may be started for a caller.
+func (s *Server) awaitStart(c *caller) error {
+	_ = s.starts.Wait(context.Background()) // which ends, and asks for no more than there may be
+	if !c.waits() {
+		return unix.ENOENT // nobody hears it
+	}
+	return nil
 }
 
 // diskOf returns the number of the loop device that a file is; -1 when it is none.

@@ -49,8 +49,8 @@ func (s *Server) mountRemote(c *caller, kind string, flags uint64) error {
 	}
 	s.remoteSlots <- struct{}{}
 	defer func() { <-s.remoteSlots }()
-	if !c.waits() {
-		return unix.ENOENT // nobody hears it
+	if err := s.awaitStart(c); err != nil {
+		return err
 	}
 	target, err := c.text(c.n.args[1], unix.PathMax)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
@@ -29,6 +30,8 @@ type Options struct {
 	InstanceID string
 	// UserID is root of the machine, on the host.
 	UserID uint32
+	// RootVolume is the volume with the files of the machine, which is in no table; empty when it has none.
+	RootVolume string
 	// Remote mounts network file systems (optional).
 	Remote Remote
 }
@@ -37,6 +40,11 @@ type Options struct {
 type Server struct {
 	o     Options
 	slots chan struct{} // of system calls that are made at once
+	calls *rate.Limiter // of all listeners
+	// starts are the processes that mount something, and mounting those that mount a disk now.
+	starts   *rate.Limiter
+	mounting chan struct{}
+	growing  chan struct{} // holds something while an XFS grows: what the kernel takes for that counts for nobody
 	// remoteSlots are those of mounts of network file systems, which may wait long for packets; others wait for them.
 	remoteSlots chan struct{}
 	remoteQueue atomic.Int32
@@ -79,8 +87,11 @@ func Serve(o Options) (*Server, error) {
 		l.Close()
 		return nil, err
 	}
-	s := &Server{o: o, slots: make(chan struct{}, callsAtOnce), remoteSlots: make(chan struct{}, remotesAtOnce),
-		attached: map[int]*attached{}, holders: map[int]*holder{}, nodes: make(chan struct{}, 1)}
+	s := &Server{o: o, slots: make(chan struct{}, callsAtOnce), calls: rate.NewLimiter(callRate, callBurst),
+		starts: rate.NewLimiter(startRate, startBurst), mounting: make(chan struct{}, mountsAtOnce),
+		growing:     make(chan struct{}, 1),
+		remoteSlots: make(chan struct{}, remotesAtOnce), attached: map[int]*attached{}, holders: map[int]*holder{},
+		nodes: make(chan struct{}, 1)}
 	go func() {
 		for {
 			c, err := l.AcceptUnix()

@@ -55,9 +55,14 @@ func runSecondStage() error {
 		if err := mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return err
 		}
-		if err := assemble(spec, nil); err != nil {
+		var disk *os.File
+		if spec.RootVolume != "" {
+			disk = os.NewFile(diskFD, "disk")
+		}
+		if err := assemble(spec, nil, disk); err != nil {
 			return err
 		}
+		disk.Close() // of a nil file is an error and nothing else
 		raiseLimits()
 	} else if err := enterAssembled(); err != nil { // what the first stage has assembled
 		return err

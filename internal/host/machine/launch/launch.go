@@ -31,8 +31,10 @@ type Spec struct {
 	Owner      string // of the daemon, as in paths of cgroups
 	// Boot is the number of starts that were requested for the instance, as record.Instance counts them.
 	Boot int
-	// Dir is the machine's own directory on the host: its disk, logs and Status.
+	// Dir is the machine's own directory on the host: its console and Status, and its files where it has no root volume.
 	Dir string
+	// RootVolume is the volume with its files, which is mounted on RootVolumeDir; empty when they are in Dir.
+	RootVolume string `json:",omitempty"`
 	// BaseImage is the lower layer of its root file system.
 	BaseImage string `json:"Skeleton"` // the key of earlier versions, whose machines still run
 	// Mounts are mounted over the root file system, in this order.
@@ -74,7 +76,20 @@ const (
 	LeaseFile = "dhcp.json"
 	// RunDir is the machine's boot.Dir: the machine writes there, and the host reads it by package guestfile.
 	RunDir = "run"
+	// RootVolumeDir is where the root volume is mounted, in the machine's mount namespace.
+	RootVolumeDir = "disk"
 )
+
+// DiskDir returns the directory with the files of the machine in dir.
+func DiskDir(dir, rootVolume string) string {
+	if rootVolume == "" {
+		return dir
+	}
+	return filepath.Join(dir, RootVolumeDir)
+}
+
+// UpperDirs are the directories of the machine's files that have to be there for its root file system.
+var UpperDirs = []string{diskDir + "/upper", diskDir + "/work"}
 
 // States of a Status.
 const (

@@ -15,14 +15,14 @@ import (
 )
 
 // startWithUserNamespace assembles the machine and starts the second stage in its user namespace.
-func (m *machine) startWithUserNamespace(files []*os.File) (p *os.Process, err error) {
+func (m *machine) startWithUserNamespace(disk *os.File, files []*os.File) (p *os.Process, err error) {
 	namespace, err := userNamespace(m.spec.Network)
 	if err != nil {
 		return nil, err
 	}
 	defer namespace.Close()
 	err = usernamespace.InMountNamespace(func() error {
-		p, err = m.startAssembled(namespace, files)
+		p, err = m.startAssembled(namespace, disk, files)
 		return err
 	})
 	return p, err
@@ -93,8 +93,8 @@ func limitUsers(memoryKiB int64) error {
 
 // startAssembled assembles the machine in the mount namespace of the calling thread and starts the second stage from
 // there.
-func (m *machine) startAssembled(namespace *os.File, files []*os.File) (*os.Process, error) {
-	if err := assemble(m.spec, namespace); err != nil {
+func (m *machine) startAssembled(namespace, disk *os.File, files []*os.File) (*os.Process, error) {
+	if err := assemble(m.spec, namespace, disk); err != nil {
 		return nil, err
 	}
 	if err := handOver(os.Stdout, m.spec.UserID); err != nil {

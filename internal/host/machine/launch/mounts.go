@@ -16,24 +16,30 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/disks"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 )
 
 // Directories in a machine's Dir, beside those that the Spec's Mounts name.
 const (
-	diskDir = "root" // the upper layer of /: what the machine has written
+	diskDir = "root" // of its files: the upper layer of /, what the machine has written
 	rootDir = "mnt"  // where the file systems are put together, in the machine's mount namespace only
 )
 
 // assemble mounts all of a machine that only the host's root may mount, in the mount namespace of the calling thread,
 // whose working directory becomes the machine's root. Where proc is to be mounted lies what it shows of the hardware.
-// With a user namespace, IDs of files are mapped.
-func assemble(spec Spec, namespace *os.File) error {
+// With a user namespace, IDs of files are mapped. disk is the mount of its root volume; nil when it has none.
+func assemble(spec Spec, namespace, disk *os.File) error {
 	if namespace != nil {
 		for _, dir := range []string{spec.Dir, spec.BaseImage} {
 			if err := usernamespace.MapMount(dir, namespace); err != nil {
 				return err
 			}
+		}
+	}
+	if disk != nil {
+		if err := rootvolume.Move(disk, filepath.Join(spec.Dir, RootVolumeDir), namespace); err != nil {
+			return err
 		}
 	}
 	s, err := openStage(filepath.Join(spec.Dir, rootDir), spec.UserID)
@@ -68,7 +74,7 @@ func assemble(spec Spec, namespace *os.File) error {
 				return err
 			}
 		}
-		return writeLease(lease, spec.UserID)
+		return writeHostFiles(lease, disk != nil, spec.UserID)
 	})
 }
 
@@ -129,11 +135,9 @@ func withRoot(dir string, f func() error) error {
 	return err
 }
 
-// writeLease gives the machine its DHCP lease, as a file of its own: no machine has a file that the host writes.
-func writeLease(lease []byte, owner uint32) error {
-	if lease == nil {
-		return nil
-	}
+// writeHostFiles gives the machine its DHCP lease, and says whether it has a disk of its own, as files of its own: no
+// machine has a file that the host writes.
+func writeHostFiles(lease []byte, ownDisk bool, owner uint32) error {
 	back, err := makeFilesAs(owner)
 	if err != nil {
 		return err
@@ -141,6 +145,14 @@ func writeLease(lease []byte, owner uint32) error {
 	defer back()
 	if err := os.Mkdir(boot.HostDir, 0o755); err != nil {
 		return err
+	}
+	if ownDisk {
+		if err := os.WriteFile(filepath.Join(boot.HostDir, boot.DiskFile), nil, 0o644); err != nil {
+			return err
+		}
+	}
+	if lease == nil {
+		return nil
 	}
 	return os.WriteFile(filepath.Join(boot.HostDir, boot.DHCPFile), lease, 0o644)
 }

@@ -17,11 +17,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"github.com/coracle-eks/coracle/internal/host/filetree"
+	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/disks"
 	"github.com/coracle-eks/coracle/internal/host/machine/nfs"
+	"github.com/coracle-eks/coracle/internal/host/machine/rootvolume"
 )
 
 // second is the argument that makes the program its second stage. It finds the spec and a pipe for errors at these
@@ -31,6 +34,7 @@ const (
 	specFD   = 3
 	errorsFD = 4
 	callsFD  = 5 // by which it passes the listener of its system calls on
+	diskFD   = 6 // the mount of the root volume, where there is one that is not mounted yet
 )
 
 // environment is that of init. None of the marks by which processes of the daemon are known are in it: what runs inside
@@ -50,19 +54,27 @@ func runFirstStage(spec Spec) error {
 	buttons := make(chan os.Signal, 4)
 	signal.Notify(buttons, syscall.SIGTERM, syscall.SIGINT)
 	served, err := disks.Serve(disks.Options{
-		Dir: spec.Dir, Owner: spec.Owner, InstanceID: spec.InstanceID, UserID: spec.UserID,
+		Dir: spec.Dir, Owner: spec.Owner, InstanceID: spec.InstanceID, UserID: spec.UserID, RootVolume: spec.RootVolume,
 		Remote: nfs.NewServer(nfs.Options{Dir: spec.Dir, Owner: spec.Owner, InstanceID: spec.InstanceID,
 			UserID: spec.UserID}),
 	})
 	if err != nil {
 		return err
 	}
-	m := &machine{spec: spec, buttons: buttons, disks: served}
+	if spec.UserID != 0 { // otherwise its root is trusted with the host
+		go cgroup.GuardWriteback(spec.UserID, func(text string) {
+			fmt.Fprintf(os.Stderr, "coracle-node launch: %s\n", text)
+		})
+	}
+	m := &machine{spec: spec, buttons: buttons, disks: served, boots: rate.NewLimiter(rate.Every(bootEvery), bootsAtOnce)}
 	if before, err := ReadStatus(spec.Dir); err == nil && before.Boot == spec.Boot {
 		m.starts = before.Starts
 	}
 	for {
 		again, err := m.bootOnce()
+		if err == nil && again {
+			again, err = m.awaitBoot()
+		}
 		if err != nil || !again {
 			return err
 		}
@@ -73,7 +85,27 @@ type machine struct {
 	spec    Spec
 	buttons chan os.Signal
 	starts  int
+	boots   *rate.Limiter
 	disks   *disks.Server
+}
+
+// How often a machine boots again that asks for it. To put one together takes the host some time, which counts for no
+// machine, and its init may ask for the next boot at once.
+const (
+	bootsAtOnce = 10
+	bootEvery   = 10 * time.Second
+)
+
+// awaitBoot waits until the machine may boot again. It reports false when its power button was pressed before.
+func (m *machine) awaitBoot() (bool, error) {
+	turn := time.NewTimer(m.boots.Reserve().Delay())
+	defer turn.Stop()
+	select {
+	case <-turn.C:
+		return true, nil
+	case <-m.buttons:
+		return false, m.writeStatus(PoweredOff, nil)
+	}
 }
 
 func (m *machine) writeStatus(state string, err error) error {
@@ -185,7 +217,11 @@ func (m *machine) startInit() (*os.Process, error) {
 			return nil, err
 		}
 	}
-	for _, d := range []string{diskDir + "/upper", diskDir + "/work", rootDir, RunDir} {
+	dirs := []string{rootDir, RunDir}
+	if m.spec.RootVolume == "" {
+		dirs = append(dirs, UpperDirs...)
+	}
+	for _, d := range dirs {
 		if err := os.MkdirAll(filepath.Join(m.spec.Dir, d), 0o755); err != nil {
 			return nil, err
 		}
@@ -221,11 +257,19 @@ func (m *machine) startSecondStage(group cgroup.Group) (*os.Process, error) {
 		return nil, err
 	}
 	defer calls.Close() // again, and nothing comes of it
+	var disk *os.File
+	if id := m.spec.RootVolume; id != "" {
+		if disk, err = rootvolume.Mount(loopdevice.Name{Owner: m.spec.Owner, Volume: id,
+			InstanceID: m.spec.InstanceID}); err != nil {
+			return nil, err
+		}
+		defer disk.Close()
+	}
 	start := m.startWithoutUserNamespace
 	if m.spec.UserID != 0 {
 		start = m.startWithUserNamespace
 	}
-	p, err := start([]*os.File{os.Stdin, os.Stdout, os.Stderr, spec, failures, childCalls})
+	p, err := start(disk, []*os.File{os.Stdin, os.Stdout, os.Stderr, spec, failures, childCalls})
 	failures.Close()
 	childCalls.Close()
 	if err != nil {
@@ -262,7 +306,10 @@ func Assembles(arguments []byte) bool {
 	return string(arguments) == strings.Join(insideArgs, "\x00")+"\x00"
 }
 
-func (m *machine) startWithoutUserNamespace(files []*os.File) (*os.Process, error) {
+func (m *machine) startWithoutUserNamespace(disk *os.File, files []*os.File) (*os.Process, error) {
+	if disk != nil {
+		files = append(files, disk)
+	}
 	// Not by its path, where a newer version may be now.
 	return os.StartProcess("/proc/self/exe", insideArgs, &os.ProcAttr{
 		Dir: "/", Env: environment, Files: files,

@@ -106,7 +106,7 @@ func (s *stage) mountDisk(spec Spec) (root string, err error) {
 	}
 	defer back()
 	root = s.path("root")
-	return root, overlay(root, filepath.Join(spec.Dir, diskDir), spec.BaseImage)
+	return root, overlay(root, filepath.Join(DiskDir(spec.Dir, spec.RootVolume), diskDir), spec.BaseImage)
 }
 
 // gatherMounts returns what the host has for a machine.

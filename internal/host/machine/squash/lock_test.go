@@ -77,6 +77,12 @@ func (s *served) lock(handle, owner uint64, kind int) fuse.Status {
 	return s.SetLk(nil, s.lockIn(handle, owner, kind))
 }
 
+// awaitLock sets a lock of a file whose last one has just ended. A process that another test starts has the file of
+// that one, too, until it runs its program.
+func (s *served) awaitLock(handle, owner uint64, kind int) fuse.Status {
+	return s.SetLkw(s.t.Context().Done(), s.lockIn(handle, owner, kind))
+}
+
 // flush tells that a process has closed a file, and release that the last has.
 func (s *served) flush(handle, owner uint64) {
 	s.t.Helper()
@@ -138,7 +144,7 @@ func TestLocksOfAFile(t *testing.T) {
 		t.Errorf("one is told of its own: %+v, %v", out.Lk, code)
 	}
 	s.flush(writer, one)
-	if code := s.lock(writer, two, unix.F_WRLCK); !code.Ok() {
+	if code := s.awaitLock(writer, two, unix.F_WRLCK); !code.Ok() {
 		t.Errorf("two does not get what one has closed: %v", code)
 	}
 }
@@ -158,17 +164,17 @@ func TestLocksEndWithTheOpenFile(t *testing.T) {
 		t.Errorf("the lock of an open file has ended before it: %v", code)
 	}
 	s.release(first)
-	if code := s.lock(second, other, unix.F_WRLCK); !code.Ok() {
+	if code := s.awaitLock(second, other, unix.F_WRLCK); !code.Ok() {
 		t.Fatalf("the lock of an open file outlives it: %v", code)
 	}
 	s.flush(second, other)
 
 	third := s.open(unix.O_RDWR)
-	if code := s.lock(third, process, unix.F_WRLCK); !code.Ok() {
+	if code := s.awaitLock(third, process, unix.F_WRLCK); !code.Ok() {
 		t.Fatal(code)
 	}
 	s.flush(third, process)
-	if code := s.lock(second, process, unix.F_WRLCK); !code.Ok() {
+	if code := s.awaitLock(second, process, unix.F_WRLCK); !code.Ok() {
 		t.Fatal(code)
 	}
 	s.release(third) // the kernel tells later

@@ -21,6 +21,9 @@ import (
 // 2017, but over shapes, the frequent ones first). Only if a query meets more than maxShapes shapes is the second step
 // done in between, and the rarest lumped together, so that memory stays bounded.
 type Patterns struct {
+	// Done, when closed, ends what compares shapes early, which may take seconds. What comes of it is of no use then.
+	Done <-chan struct{}
+
 	shapes map[string]*[2]int64 // how often in the query's time range, and in the earlier one of `diff`
 	bytes  int
 	words  []piece // scratch
@@ -363,6 +366,9 @@ func (p *Patterns) clusters() []*cluster {
 	var all []*cluster
 	var key []byte
 	for _, s := range shapes {
+		if isClosed(p.Done) {
+			return nil
+		}
 		key = append(key[:0], byte(s.severity))
 		for _, w := range s.words {
 			key = append(append(key, byte(len(w.behind)), byte(len(w.behind)>>8)), w.behind...)

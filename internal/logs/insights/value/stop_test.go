@@ -116,3 +116,20 @@ func TestZonesHaveOneName(t *testing.T) {
 		}
 	}
 }
+
+// Shapes of messages are compared with each other, which takes seconds where there are many.
+func TestComparingPatternsEnds(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	p := NewPatterns()
+	p.Done = done
+	p.Add("a b")
+	p.Add("c d e")
+	if n := len(p.clusters()); n != 2 {
+		t.Fatalf("there are %d patterns", n)
+	}
+	close(done)
+	if n := len(p.clusters()); n != 0 {
+		t.Errorf("%d patterns were compared", n)
+	}
+}

@@ -17,6 +17,9 @@ import (
 	autoscalingsdk "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	ec2sdk "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	classicsdk "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	classictypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+	v2sdk "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -24,13 +27,16 @@ import (
 	asgservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
+	elbservice "github.com/coracle-eks/coracle/internal/aws/elb"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource"
 	"github.com/coracle-eks/coracle/internal/controller/stack/resource/autoscaling"
+	"github.com/coracle-eks/coracle/internal/controller/volume"
 	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -71,6 +77,7 @@ func newFixture(t *testing.T) *fixture {
 	machines.Register(mux)
 	asgservice.New(asgservice.Options{Store: w.store, EC2: machines,
 		ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(w.store, nil)}).Register(mux)
+	elbservice.Register(mux, elbservice.Options{Store: w.store, EC2: machines.NetworkInterfaces.Records})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	connections := awsclient.HTTP()
@@ -84,9 +91,19 @@ func newFixture(t *testing.T) *fixture {
 	controllers := append(instance.New(instance.Options{Store: w.store, EC2: machines.InstanceLifecycle()}).Controllers(),
 		reconcile.Controller{Name: "hardware", Reconcile: w.observe,
 			Sources: []reconcile.Source{reconcile.Table(record.Instances(w.store), "")}})
+	// Instances are gone when their root volumes are.
+	controllers = append(controllers, simulated.NewVolumes(w.store).Controllers()...)
+	controllers = append(controllers, volume.New(volume.Options{Store: w.store,
+		EC2: machines.VolumeLifecycle()}).Controllers()...)
 	controllers = append(controllers, autoscalinggroup.New(autoscalinggroup.Options{Store: w.store,
 		API: asgservice.NewUpkeep(asgservice.Options{Store: w.store}), Log: slog.New(slog.DiscardHandler),
 		EC2: func(_, _, _ string) autoscalinggroup.EC2 { return ec2sdk.NewFromConfig(config("ASIAROLE")) },
+		Classic: func(_, _, _ string) autoscalinggroup.Classic {
+			return classicsdk.NewFromConfig(config("ASIAROLE"))
+		},
+		TargetGroups: func(_, _, _ string) autoscalinggroup.TargetGroups {
+			return v2sdk.NewFromConfig(config("ASIAROLE"))
+		},
 	}).Controllers()...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -97,6 +114,7 @@ func newFixture(t *testing.T) *fixture {
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	w.makeNetwork(ec2sdk.NewFromConfig(config("AKIAROOT")))
+	w.makeBalancers(config("AKIAROOT"))
 	return w
 }
 
@@ -131,6 +149,7 @@ func (w *fixture) makeNetwork(c *ec2sdk.Client) {
 	ctx := w.t.Context()
 	vpc := *awstest.Must[*ec2sdk.CreateVpcOutput](w.t)(c.CreateVpc(ctx,
 		&ec2sdk.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})).Vpc.VpcId
+	w.names["vpc"] = vpc
 	for name, zone := range map[string]string{"subnet": "a", "other": "b"} {
 		cidr := map[string]string{"a": "10.0.0.0/24", "b": "10.0.1.0/24"}[zone]
 		w.names[name] = *awstest.Must[*ec2sdk.CreateSubnetOutput](w.t)(c.CreateSubnet(ctx, &ec2sdk.CreateSubnetInput{
@@ -148,6 +167,21 @@ func (w *fixture) makeNetwork(c *ec2sdk.Client) {
 	awstest.Must[*ec2sdk.CreateLaunchTemplateVersionOutput](w.t)(c.CreateLaunchTemplateVersion(ctx,
 		&ec2sdk.CreateLaunchTemplateVersionInput{LaunchTemplateId: aws.String(w.names["template"]),
 			LaunchTemplateData: data}))
+}
+
+// makeBalancers makes what groups may be attached to.
+func (w *fixture) makeBalancers(config aws.Config) {
+	w.t.Helper()
+	for _, name := range []string{"targetgroup", "secondgroup"} {
+		w.names[name] = *awstest.Must[*v2sdk.CreateTargetGroupOutput](w.t)(v2sdk.NewFromConfig(config).CreateTargetGroup(
+			w.t.Context(), &v2sdk.CreateTargetGroupInput{Name: &name, Protocol: "TCP", Port: aws.Int32(80),
+				VpcId: aws.String(w.names["vpc"])})).TargetGroups[0].TargetGroupArn
+	}
+	awstest.Must[*classicsdk.CreateLoadBalancerOutput](w.t)(classicsdk.NewFromConfig(config).CreateLoadBalancer(
+		w.t.Context(), &classicsdk.CreateLoadBalancerInput{LoadBalancerName: aws.String("classic"),
+			Scheme: aws.String("internal"), Subnets: []string{w.names["subnet"]},
+			Listeners: []classictypes.Listener{{Protocol: aws.String("TCP"), LoadBalancerPort: 80,
+				InstancePort: aws.Int32(80)}}}))
 }
 
 // expand returns properties, written as JSON, with the names replaced.

@@ -41,8 +41,8 @@ var autoScalingGroup = resource.Type{
 	NameLimit: 255,
 	Names:     []string{"AutoScalingGroupName"},
 	Refused: []string{"AvailabilityZoneImpairmentPolicy", "CapacityReservationSpecification", "InstanceId",
-		"InstanceLifecyclePolicy", "LaunchConfigurationName", "LoadBalancerNames", "NotificationConfiguration",
-		"NotificationConfigurations", "SkipZonalShiftValidation", "TargetGroupARNs", "TrafficSources"},
+		"InstanceLifecyclePolicy", "LaunchConfigurationName", "NotificationConfiguration", "NotificationConfigurations",
+		"SkipZonalShiftValidation"},
 	Handler: resource.Handle(resource.Table[*autoscaling.Client, types.AutoScalingGroup]{
 		Client: client,
 		Create: createGroup,
@@ -68,6 +68,7 @@ var autoScalingGroup = resource.Type{
 		},
 		Configure: []resource.Step[*autoscaling.Client]{
 			{Properties: groupSettings, Update: true, Run: updateGroup},
+			{Properties: trafficProperties, Update: true, Run: updateTraffic},
 			{Properties: []string{"MetricsCollection"}, Run: collectMetrics},
 			{Properties: []string{"LifecycleHookSpecificationList"}, Update: true, Run: putHooks},
 			{Properties: []string{"Tags"}, Tags: true, Run: retagGroup},
@@ -282,6 +283,7 @@ func describeGroupProperties(ctx context.Context, c *autoscaling.Client, r *reso
 		}
 		properties["VPCZoneIdentifier"] = list
 	}
+	putTraffic(r, g, properties)
 	var tags []any
 	for _, tag := range g.Tags {
 		if !strings.HasPrefix(aws.ToString(tag.Key), "aws:") {

@@ -34,10 +34,12 @@ var lives = []struct {
 		id:   "lake-Thing-1A2B3C",
 		properties: `{` + small + `, "DesiredCapacity": "1", "Cooldown": "60", "HealthCheckGracePeriod": 30,
 			"MetricsCollection": [{"Granularity": "1Minute", "Metrics": ["GroupMinSize"]}],
+			"TargetGroupARNs": ["$targetgroup"], "LoadBalancerNames": ["classic"], "HealthCheckType": "ELB",
 			"LifecycleHookSpecificationList": [{"LifecycleHookName": "drain", "DefaultResult": "CONTINUE",
 				"HeartbeatTimeout": 300, "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING"}],
 			"Tags": [{"Key": "Name", "Value": "thing", "PropagateAtLaunch": "true"}]}`,
 		update: `{"MinSize": "1", "MaxSize": 4, "DesiredCapacity": "2", "VPCZoneIdentifier": ["$subnet", "$other"],
+			"TrafficSources": [{"Identifier": "$secondgroup", "Type": "elbv2"}],
 			"CapacityRebalance": true, "MixedInstancesPolicy": {
 				"InstancesDistribution": {"OnDemandPercentageAboveBaseCapacity": 0},
 				"LaunchTemplate": {"LaunchTemplateSpecification": {"LaunchTemplateId": "$template", "Version": "2"},

@@ -205,7 +205,7 @@ var lives = []life{
 		kind: "AWS::EC2::NetworkInterfaceAttachment",
 		setup: func(w *fixture) {
 			w.make("nic", "AWS::EC2::NetworkInterface", `{"SubnetId": "$subnet"}`)
-			w.make("instance", "AWS::EC2::Instance", `{"SubnetId": "$subnet", "ImageId": "$image", "InstanceType": "m5.large"}`)
+			w.makeInstance()
 		},
 		id:         "eni-attach-",
 		properties: `{"InstanceId": "$instance", "NetworkInterfaceId": "$nic", "DeviceIndex": "1"}`,
@@ -303,7 +303,7 @@ var lives = []life{
 		kind: "AWS::EC2::VolumeAttachment",
 		setup: func(w *fixture) {
 			w.make("volume", "AWS::EC2::Volume", `{"AvailabilityZone": "eu-west-1a", "Size": 1}`)
-			w.make("instance", "AWS::EC2::Instance", `{"SubnetId": "$subnet", "ImageId": "$image", "InstanceType": "m5.large"}`)
+			w.makeInstance()
 		},
 		id:         "$volume|$instance",
 		properties: `{"InstanceId": "$instance", "VolumeId": "$volume", "Device": "/dev/sdf"}`,

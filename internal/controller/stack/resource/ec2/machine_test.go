@@ -3,6 +3,7 @@ package ec2_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/controller/volume"
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -65,4 +67,18 @@ func imageOf(w *ec2test.Fixture) string {
 		w.T.Fatal("no image")
 	}
 	return image.ID
+}
+
+// makeInstance makes an instance, and waits for the disk of its root volume, which comes when it likes.
+func (w *fixture) makeInstance() {
+	w.T.Helper()
+	w.make("instance", "AWS::EC2::Instance", `{"SubnetId": "$subnet", "ImageId": "$image", "InstanceType": "m5.large"}`)
+	eventually.Nil(w.T, "the root volume has a disk", func() error {
+		volumes := ec2test.VolumesOf(w.Store, record.EC2Key(ec2test.Account, ec2test.Region, w.names["instance"]))
+		if len(volumes) != 1 {
+			return fmt.Errorf("its volumes are %q", volumes)
+		}
+		_, err := record.VolumeDisks(w.Store).Get(w.Context(), volumes[0])
+		return err
+	})
 }

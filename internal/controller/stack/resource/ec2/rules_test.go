@@ -258,7 +258,7 @@ func TestWhatWasThereBeforeIsNotTheStacks(t *testing.T) {
 			w.network()
 			w.make("attachment", "AWS::EC2::VPCGatewayAttachment", `{"VpcId": "$vpc", "InternetGatewayId": "$igw"}`)
 			w.make("nic", "AWS::EC2::NetworkInterface", `{"SubnetId": "$subnet"}`)
-			w.make("instance", "AWS::EC2::Instance", `{"SubnetId": "$subnet", "ImageId": "$image", "InstanceType": "m5.large"}`)
+			w.makeInstance()
 			w.make("group", "AWS::EC2::SecurityGroup", `{"VpcId": "$vpc", "GroupDescription": "rules"}`)
 			w.make("acl", "AWS::EC2::NetworkAcl", `{"VpcId": "$vpc"}`)
 			w.make("address", "AWS::EC2::EIP", `{"Domain": "vpc"}`)

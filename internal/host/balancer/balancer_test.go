@@ -1,0 +1,391 @@
+//go:build linux
+
+package balancer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/balancing"
+	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/handshake"
+	"github.com/coracle-eks/coracle/internal/host/endpoint"
+	"github.com/coracle-eks/coracle/internal/process"
+	"github.com/coracle-eks/coracle/internal/reconcile"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
+)
+
+const (
+	account = "111122223333"
+	region  = "eu-west-1"
+	id      = "i-0123456789abcdef0"
+)
+
+// fakeNetwork is this host's: no namespace is there.
+type fakeNetwork struct{}
+
+func (fakeNetwork) Namespace(name string) string    { return "/run/" + name }
+func (fakeNetwork) Identity(string) (uint64, error) { return 0, fs.ErrNotExist }
+func (fakeNetwork) Dial(ctx context.Context, _, network, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+type fixture struct {
+	*testing.T
+	store *store.Store
+	c     *Controller
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	s, err := store.Open(t.Context(), storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return &fixture{t, s, New(Options{Store: s, Network: fakeNetwork{}, Log: slog.New(slog.DiscardHandler)})}
+}
+
+// run runs the controller of health until the test ends or stop is called.
+func (f *fixture) run() (stop func()) {
+	ctx, cancel := context.WithCancel(f.Context())
+	done := make(chan error, 1)
+	go func() { done <- reconcile.Run(ctx, slog.New(slog.DiscardHandler), f.c.Controllers()[1]) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			f.Error(err)
+		}
+	}
+	f.Cleanup(stop)
+	return stop
+}
+
+// balancer records a Classic Load Balancer with an instance at an address.
+func (f *fixture) balancer(address string, port int32, check record.HealthCheck) record.LoadBalancer {
+	f.Helper()
+	eni := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region,
+		ID: "eni-0123456789abcdef0"}, PrivateIPs: []string{address}, AvailabilityZone: region + "a",
+		Attachment: &record.NetworkInterfaceAttachment{InstanceID: id}}
+	_, err := record.NetworkInterfaces(f.store).Create(f.Context(), eni.Key(), eni)
+	b := record.LoadBalancer{Account: account, Region: region, Kind: record.ClassicLoadBalancer, Name: "web", ID: "1",
+		Listeners: []record.Listener{{Protocol: "TCP", Port: 80, InstanceProtocol: "TCP", InstancePort: port}},
+		Zones:     []record.LoadBalancerZone{{Name: region + "a", PrivateIP: "10.0.0.20"}},
+		Classic: &record.ClassicConfiguration{HealthCheck: check,
+			Instances: []record.RegisteredInstance{{ID: id, RegisteredAt: time.Now().UTC()}}}}
+	_, err2 := record.LoadBalancers(f.store).Create(f.Context(), b.Key(), b)
+	if err := errors.Join(err, err2); err != nil {
+		f.Fatal(err)
+	}
+	return b
+}
+
+func (f *fixture) await(b record.LoadBalancer, state, reason string) {
+	f.Helper()
+	eventually.Nil(f.T, "the instance is "+state, func() error {
+		row, err := record.TargetHealths(f.store).Get(f.Context(), b.Key())
+		if err != nil {
+			return err
+		}
+		if got := row.Value.Targets[balancing.TargetName(id, 0)]; got.State != state || got.Reason != reason {
+			return fmt.Errorf("it is %+v", got)
+		}
+		return nil
+	})
+}
+
+// TestHealth follows an instance that answers, fails, and answers again, over a restart of the daemon, until its load
+// balancer is deleted.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var status atomic.Int64
+	status.Store(http.StatusServiceUnavailable)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.WriteHeader(int(status.Load()))
+	}))
+	t.Cleanup(server.Close)
+	at := netip.MustParseAddrPort(server.Listener.Addr().String())
+	b := f.balancer(at.Addr().String(), int32(at.Port()), record.HealthCheck{Protocol: "HTTP", Port: int32(at.Port()),
+		Path: "/healthz", Interval: 1, Timeout: 1, HealthyThreshold: 2, UnhealthyThreshold: 2})
+	stop := f.run()
+	f.await(b, record.TargetUnhealthy, "Target.ResponseCodeMismatch")
+	status.Store(http.StatusOK)
+	f.await(b, record.TargetHealthy, "")
+	stop()
+	f.c = New(f.c.o)
+	stop = f.run()
+	pool, err := f.c.reader.Instances(t.Context(), b, 80)
+	if err != nil || pool.Members[0].State != record.TargetHealthy {
+		t.Errorf("after a restart: %+v, %v", pool, err)
+	}
+	status.Store(http.StatusInternalServerError)
+	f.await(b, record.TargetUnhealthy, "Target.ResponseCodeMismatch")
+	server.Close()
+	f.await(b, record.TargetUnhealthy, "Target.FailedHealthChecks")
+	if err := f.store.Txn(t.Context(), record.LoadBalancers(f.store).RemoveOp(b.Key())); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Nil(t, "what was observed goes", func() error {
+		if _, err := record.TargetHealths(f.store).Get(t.Context(), b.Key()); !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("got %v", err)
+		}
+		return nil
+	})
+	stop()
+}
+
+// TestAnswersToChecksAreBounded has a target that answers a check with a long header, or a long certificate.
+func TestAnswersToChecksAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var fields atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range fields.Load() {
+			w.Header().Set(fmt.Sprintf("A%d", i), "")
+		}
+	}))
+	t.Cleanup(server.Close)
+	probe := func(protocol string, server *httptest.Server) error {
+		return f.c.probe(t.Context(), "",
+			balancing.Pool{Check: record.HealthCheck{Protocol: protocol, Path: "/", Timeout: 60}},
+			balancing.Member{Address: netip.MustParseAddrPort(server.Listener.Addr().String())})
+	}
+	fields.Store(100)
+	if err := probe("HTTP", server); err != nil {
+		t.Errorf("a target with a usual header is not healthy: %v", err)
+	}
+	fields.Store(5000)
+	if err := probe("HTTP", server); err == nil {
+		t.Error("the whole of a long header has been read")
+	}
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	if err := probe("HTTPS", secure); err != nil {
+		t.Errorf("a target with a usual certificate is not healthy: %v", err)
+	}
+	chain := &secure.TLS.Certificates[0].Certificate
+	*chain = append(*chain, make([]byte, handshake.MostOfServer))
+	if err := probe("HTTPS", secure); !errors.Is(err, handshake.ErrLong) {
+		t.Errorf("a long certificate: %v", err)
+	}
+}
+
+// TestLoadBalancersOfAnAccountShareConnections has two load balancers of an account, and one of another.
+func TestLoadBalancersOfAnAccountShareConnections(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	shares := map[string]int{}
+	for _, b := range []record.LoadBalancer{{Account: "1", ID: "a"}, {Account: "1", ID: "b"}, {Account: "2", ID: "c"}} {
+		b.Kind, b.Classic = record.ClassicLoadBalancer, &record.ClassicConfiguration{}
+		b.Zones = []record.LoadBalancerZone{{Name: region + "a", PrivateIP: "10.0.0.20"}}
+		specs, _, err := f.c.specs(t.Context(), b, balancing.Route{Listener: record.Listener{Protocol: "TCP", Port: 80}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range specs {
+			shares[s.Share]++
+		}
+	}
+	if len(shares) != 2 || !slices.Contains(slices.Collect(maps.Values(shares)), 2) {
+		t.Errorf("the shares of two load balancers of an account and one of another are %v", shares)
+	}
+}
+
+// hostNetwork is this host's, once it is there.
+type hostNetwork struct {
+	fakeNetwork
+	there atomic.Bool
+}
+
+func (*hostNetwork) Namespace(string) string { return "" }
+
+func (n *hostNetwork) Identity(string) (uint64, error) {
+	if n.there.Load() {
+		return 0, nil
+	}
+	return 0, fs.ErrNotExist
+}
+
+// runningHost says that the process runs, which the test does.
+type runningHost struct{}
+
+func (runningHost) Ensure(context.Context, process.Spec) (process.Status, error) {
+	return process.Status{Running: true}, nil
+}
+
+// TestStatus follows a load balancer whose network comes, and whose port is taken at first, until it is deleted.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	dir, err := os.MkdirTemp("", "balancer") // unix sockets have short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- endpoint.Serve(ctx, dir, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	other, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	network := &hostNetwork{}
+	f.c = New(Options{Store: f.store, Network: network, Log: slog.New(slog.DiscardHandler),
+		Process: &endpoint.Process{Host: runningHost{}, Name: ProcessName, Dir: dir, LogFile: "/dev/null"}})
+	b := f.balancer("127.0.0.1", 1, record.HealthCheck{})
+	b.Zones[0].PrivateIP = "127.0.0.1"
+	b.Listeners[0].Port = int32(other.Addr().(*net.TCPAddr).Port)
+	if _, err := record.LoadBalancers(f.store).Put(t.Context(), b.Key(), b); err != nil {
+		t.Fatal(err)
+	}
+	await := func(what string, want func(record.LoadBalancerStatus) bool) {
+		t.Helper()
+		eventually.Nil(t, what, func() error {
+			if _, err := f.c.reconcileProcess(t.Context(), "all"); err != nil {
+				return err
+			}
+			row, err := record.LoadBalancerStatuses(f.store).Get(t.Context(), b.Key())
+			if err == nil && !want(row.Value) {
+				err = fmt.Errorf("it is %+v", row.Value)
+			}
+			return err
+		})
+	}
+	await("provisioning", func(s record.LoadBalancerStatus) bool { return !s.Active && s.Failure == "" })
+	network.there.Store(true)
+	await("failed", func(s record.LoadBalancerStatus) bool { return s.Active && s.Failure != "" })
+	other.Close()
+	await("active", func(s record.LoadBalancerStatus) bool { return s.Active && s.Failure == "" })
+	conn, err := net.Dial("tcp4", other.Addr().String())
+	if err == nil {
+		conn.Close()
+	} else if !errors.Is(err, unix.ECONNRESET) { // it has accepted, and has no target
+		t.Fatalf("the load balancer does not listen: %v", err)
+	}
+	if err := f.store.Txn(t.Context(), record.LoadBalancers(f.store).RemoveOp(b.Key())); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Nil(t, "nothing is left", func() error {
+		if _, err := f.c.reconcileProcess(t.Context(), "all"); err != nil {
+			return err
+		}
+		if _, err := record.LoadBalancerStatuses(f.store).Get(t.Context(), b.Key()); !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("the status is there: %v", err)
+		}
+		if conn, err := net.Dial("tcp4", other.Addr().String()); err == nil {
+			conn.Close()
+			return errors.New("the process listens")
+		}
+		return nil
+	})
+}
+
+// TestThresholds has the outcomes of checks, and the states that follow: "+" has passed, "-" has failed.
+func TestThresholds(t *testing.T) {
+	t.Parallel()
+	settings := record.HealthCheck{Interval: 10, Timeout: 5, HealthyThreshold: 3, UnhealthyThreshold: 2}
+	for _, c := range []struct{ outcomes, states string }{
+		{"+", "h"}, {"-+", "ih"}, {"--+++", "iuuuh"}, {"+-+-", "hhhh"}, {"+--++-+++", "hhuuuuuuh"},
+	} {
+		one, got := &check{state: record.TargetState{State: record.TargetInitial}}, ""
+		now := time.Now()
+		for _, o := range c.outcomes {
+			var err error
+			if o == '-' {
+				err = errors.New("refused")
+			}
+			one.observe(settings, err, now)
+			got += one.state.State[:1]
+			wait := one.next.Sub(now)
+			if want := 10 * time.Second; one.healthy && wait != want || !one.healthy && wait != initialInterval {
+				t.Errorf("%s: the next check comes after %s", c.outcomes, wait)
+			}
+		}
+		if got != c.states {
+			t.Errorf("%s: states are %s, want %s", c.outcomes, got, c.states)
+		}
+	}
+}
+
+func TestMatchers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		matcher string
+		status  int
+		want    bool
+	}{
+		{"", 200, true}, {"", 204, false}, {"200-399", 302, true}, {"200-399", 400, false}, {"200,202", 202, true},
+		{"200,202", 201, false}, {"x", 200, false},
+	} {
+		if got := matches(c.matcher, c.status); got != c.want {
+			t.Errorf("%q and %d: %v", c.matcher, c.status, got)
+		}
+	}
+}
+
+// TestDraining keeps connections to instances that were deregistered for the time of connection draining.
+func TestDraining(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.balancer("10.0.0.30", 8080, record.HealthCheck{})
+	kept := func(draining int, since time.Duration) (bool, time.Duration) {
+		t.Helper()
+		b.Attributes = map[string]string{"connection_draining": strconv.Itoa(draining)}
+		b.Classic.Instances[0].DeregisteredAt = time.Now().Add(-since)
+		routes, err := f.c.reader.Routes(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		specs, after, err := f.c.specs(t.Context(), b, routes[0])
+		if err != nil || len(specs) != 1 || len(specs[0].Targets) > 0 || !specs[0].Ends {
+			t.Fatalf("the process gets %+v", specs)
+		}
+		return slices.Contains(specs[0].Keeping, netip.MustParseAddrPort("10.0.0.30:8080")), after
+	}
+	if kept, after := kept(60, 10*time.Second); !kept || after <= 0 || after > 50*time.Second {
+		t.Errorf("while it drains: kept %v, for %s", kept, after)
+	}
+	if kept, after := kept(60, time.Minute+time.Second); kept || after != 0 {
+		t.Errorf("once it has drained: kept %v, for %s", kept, after)
+	}
+	if kept, _ := kept(0, 0); kept {
+		t.Error("without draining it is kept")
+	}
+}
