@@ -23,6 +23,7 @@ type Point struct {
 var (
 	mu     sync.Mutex
 	points []string
+	dying  sync.Mutex // held for good by whoever kills the process
 )
 
 // At defines a point; it is called once for each, from a package's variables.
@@ -44,6 +45,7 @@ func (p Point) Here() {
 	if !p.armed {
 		return
 	}
+	dying.Lock() // another thread may still run when the signal is sent, and must not name a second death
 	fmt.Fprintf(os.Stderr, "crash: dying at %s as %s demands\n", p.name, Environment)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 		panic(err)
