@@ -28,9 +28,11 @@ FUZZ     ?= .
 # Where the clients of the tests are looked for first, and put by "make setup".
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon, what runs on nodes, the tools and the tests, so that they share what is compiled; without
-# the directory in it, other clones share it, too. Debugging information takes time, and nothing here reads it.
-# CompilerFlags of internal/upstream are the same.
-COMPILER    := -trimpath -gcflags=all=-dwarf=false
+# the directory in it, other clones share it, too. Debugging information takes time, and nothing here reads it; so does
+# inlining in generated code. CompilerFlags of internal/upstream are the same.
+GENERATED   := github.com/aws/aws-sdk-go-v2/service $(addprefix k8s.io/client-go/,applyconfigurations informers \
+	kubernetes listers) k8s.io/kubernetes/pkg/generated
+COMPILER    := -trimpath -gcflags=all=-dwarf=false $(foreach p,$(GENERATED),'-gcflags=$(p)/...=-dwarf=false -l')
 export CGO_ENABLED := 0
 export GOFLAGS := $(COMPILER) $(filter-out $(COMPILER),$(GOFLAGS))
 # Compilers that collect garbage less often need less time. The limit is for the largest packages: that of EC2's API
@@ -57,6 +59,7 @@ demo: up ## a guided tour: cluster, nodes, pods, access; and an upgrade, once a 
 .PHONY: build
 build: ## build the daemon, the default version of Kubernetes, and what runs on nodes
 	@echo "building bin/coracle $(VERSION)"
+	@$(BUILD) list -deps ./cmd/coracle >/dev/null 2>&1 & # downloads while Go compiles what builds it
 	@$(BUILD) run ./hack/build all --bundles $(CORACLE_BUNDLES) --node $(CORACLE_NODE) --ldflags '$(STAMP)'
 
 .PHONY: daemon
@@ -91,6 +94,10 @@ bundles: ## build every version of Kubernetes (about four minutes each, once)
 .PHONY: setup
 setup: ## install what the tests need and this machine lacks (aws, kubectl, nft, ...)
 	@if [ "$$(id -u)" = 0 ]; then scripts/setup nft:nftables; else scripts/setup; fi
+
+.PHONY: goflags
+goflags: ## print the flags of the Go command, with which one by hand finds what is compiled
+	@echo "$(GOFLAGS)"
 
 .PHONY: test-unit
 test-unit: ## run the tests that need Go alone: no root, no network, no setup; also on macOS

@@ -3,8 +3,31 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
+
+// TestMakeCompilesWithTheSameFlags holds what lets "make" and daemons compile each package once.
+func TestMakeCompilesWithTheSameFlags(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("make", "--no-print-directory", "goflags")
+	cmd.Dir = testenv.Root()
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") })
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.TrimSpace(strings.ReplaceAll(string(out), "'", ""))
+	if want := strings.Join(upstream.CompilerFlags, " "); got != want {
+		t.Errorf("make compiles with\n%s\nand internal/upstream with\n%s", got, want)
+	}
+}
 
 func TestStagesBeginWhenTheOneBeforeHasCompiled(t *testing.T) {
 	t.Parallel()

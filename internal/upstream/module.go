@@ -54,6 +54,13 @@ func (m module) artifact() artifact {
 var CompilerFlags = []string{
 	"-trimpath",                 // the same sources give the same program, in whichever directory
 	"-gcflags=all=-dwarf=false", // what the linker would drop, see linkerFlags
+	// Generated code whose callers wait for a request compiles in half the time when nothing is inlined.
+	"-gcflags=github.com/aws/aws-sdk-go-v2/service/...=-dwarf=false -l",
+	"-gcflags=k8s.io/client-go/applyconfigurations/...=-dwarf=false -l",
+	"-gcflags=k8s.io/client-go/informers/...=-dwarf=false -l",
+	"-gcflags=k8s.io/client-go/kubernetes/...=-dwarf=false -l",
+	"-gcflags=k8s.io/client-go/listers/...=-dwarf=false -l",
+	"-gcflags=k8s.io/kubernetes/pkg/generated/...=-dwarf=false -l",
 }
 
 // goFlags returns the flags and packages of "go list" and "go build".
