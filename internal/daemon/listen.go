@@ -65,10 +65,8 @@ func serveBoth(ctx context.Context, l net.Listener, handler http.Handler, certif
 	secure, plain := split.Match(cmux.TLS()), split.Match(cmux.Any())
 
 	server := wire.Server("", handler)
-	// Without h2 here, a Serve that comes before ServeTLS leaves a server that offers HTTP/2 and hangs up on who takes
-	// it.
 	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificates.getCertificate,
-		NextProtos: []string{"h2", "http/1.1"}}
+		NextProtos: []string{"http/1.1"}}
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 
 	var serving sync.WaitGroup

@@ -23,7 +23,7 @@ const (
 	// beginnings of freeBody. One source has at most an eighth of it.
 	DefaultMaxBodies = 256 << 20
 	// freeBody is the part of each body that is read regardless of other requests: more than most requests have. The
-	// number of requests is bounded by that of connections and MaxStreams.
+	// number of requests is bounded by that of connections.
 	freeBody = 8 << 10
 	// bodyChunk is the memory that a body reserves at a time, as its bytes arrive.
 	bodyChunk = 32 << 10

@@ -3,8 +3,6 @@ package wire
 import (
 	"net/http"
 	"net/netip"
-
-	"github.com/coracle-eks/coracle/internal/sent"
 )
 
 // Bounds of what the headers of requests hold in memory, in bytes, from when they have arrived to the end of the
@@ -29,40 +27,21 @@ func boundHeaders(handler http.Handler) http.Handler {
 	headers := newShares[netip.Addr](maxHeaders, maxSourceHeaders)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		source, size := sourceOf(r.RemoteAddr), headerMemory(r)
-		if len(r.Trailer) > maxTrailers {
-			refuseHeader(w, r, http.StatusBadRequest, "The request announces too many trailers.")
+		announced := len(r.Trailer)
+		r.Trailer = nil                   // nobody reads them
+		defer func() { r.Header = nil }() // net/http keeps the request until its body and the answer have gone
+		if announced > maxTrailers {
+			http.Error(w, "The request announces too many trailers.", http.StatusBadRequest)
 			return
 		}
-		r.Trailer = nil // nobody reads them
 		if !headers.tryAcquire(source, size) {
-			refuseHeader(w, r, http.StatusServiceUnavailable,
-				"Too many requests with large headers are being carried out. Please try again, with fewer at a time.")
+			http.Error(w, "Too many requests with large headers are being carried out. Please try again, with fewer at a time.",
+				http.StatusServiceUnavailable)
 			return
 		}
-		defer func() {
-			closed := sent.Closed(w)
-			if closed == nil {
-				headers.release(source, size)
-				return
-			}
-			go func() {
-				<-closed
-				headers.release(source, size)
-			}()
-		}()
+		defer headers.release(source, size)
 		handler.ServeHTTP(w, r)
 	})
-}
-
-// refuseHeader answers a request whose header nobody is charged for, so that nothing of it is kept. With HTTP/2 the
-// answer has no body, which would wait for the client to take it, and the request with it.
-func refuseHeader(w http.ResponseWriter, r *http.Request, status int, why string) {
-	r.Trailer = nil
-	if sent.Streams(w) {
-		w.WriteHeader(status)
-		return
-	}
-	http.Error(w, why, status)
 }
 
 // headerMemory returns about how much memory the header of a request takes. The URL is kept as it came, and in parts.

@@ -5,22 +5,15 @@ import (
 	"time"
 )
 
-// MaxStreams limits the concurrent requests of one HTTP/2 connection. Clients open another connection for more,
-// which is bounded in turn.
-const MaxStreams = 8
-
-// What the library keeps of bodies that nobody has begun to read, in bytes: of one, and of all on an HTTP/2 connection.
-// It is beside what all bodies together may have, and before anybody is known to answer for them. Left alone, the
-// library keeps 1 MiB for each connection.
-const (
-	maxUnread    = 64 << 10
-	maxAllUnread = 4 * maxUnread // so that one that waits for its turn holds up no others
-)
-
 // Server returns an http.Server for handler whose timeouts cut off clients that send or read too slowly to be honest,
 // and which bounds what the headers of all its requests hold in memory, for each source and in all. The limits leave
 // room for a 10 MiB body on a slow line.
+//
+// It speaks HTTP/1.1 alone, as AWS's endpoints do: with HTTP/2, net/http keeps requests that no handler has counted,
+// and those that have been answered, for as long as a client takes nothing.
 func Server(addr string, handler http.Handler) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Server{
 		Addr:              addr,
 		Handler:           boundHeaders(handler),
@@ -29,7 +22,6 @@ func Server(addr string, handler http.Handler) *http.Server {
 		WriteTimeout:      120 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    maxHeaderBytes,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: MaxStreams, MaxReceiveBufferPerStream: maxUnread,
-			MaxReceiveBufferPerConnection: maxAllUnread},
+		Protocols:         protocols,
 	}
 }
