@@ -35,6 +35,7 @@ type client struct {
 	requests          atomic.Int64
 	fields            headerfields.Counter // of HTTP/1.1
 	read, written     atomic.Int64         // bytes, of HTTP/1.1
+	streams           *multiplexed         // with HTTP/2
 	id                [2]uint64            // in logs
 }
 
@@ -85,7 +86,7 @@ func (s *Server) acceptClient(c net.Conn) {
 	peer.tls = &state
 	s.logConnection(st, peer, true, nil)
 	if state.NegotiatedProtocol == "h2" {
-		s.queueConnection(secure, true)
+		s.queueConnection(newMultiplexed(secure, peer), true)
 		return
 	}
 	s.queueConnection(&plain{secure, peer}, false)
@@ -156,10 +157,8 @@ func clientOf(c net.Conn) *client {
 	switch c := c.(type) {
 	case *plain:
 		return c.client
-	case *tls.Conn:
-		if lower, ok := c.NetConn().(*below); ok {
-			return lower.client
-		}
+	case *multiplexed:
+		return c.client
 	}
 	return nil
 }

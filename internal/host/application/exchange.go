@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/coracle-eks/coracle/internal/sent"
 )
 
 // exchange is a request with its answer. It is the context of the request to the target.
@@ -22,6 +20,7 @@ type exchange struct {
 	r      *http.Request
 	w      *writer
 	h2     bool // it is a stream of HTTP/2
+	room   bool // the load balancer has for it
 	began  time.Time
 	idle   idleWatch
 
@@ -32,7 +31,6 @@ type exchange struct {
 	sticky  *target // to which a cookie leads
 	user    *session
 	leave   func() // the target
-	release func() // of a further request on a connection
 
 	path         string // that conditions are about
 	class        string // of desync mitigation
@@ -73,14 +71,17 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
-	e := &exchange{server: s, state: s.state.Load(), r: r, began: time.Now()}
+	e := &exchange{server: s, state: s.state.Load(), r: r, room: true, began: time.Now()}
 	e.client, _ = r.Context().Value(clientKey{}).(*client)
 	e.client.awaiting.Store(false)
 	e.client.fields.HeaderRead()
 	e.Context, e.cancel = context.WithCancelCause(r.Context())
 	e.w = &writer{ResponseWriter: w, e: e}
-	if e.h2 = sent.Streams(w); e.h2 { // it has the deadline of answers that net/http gives itself
+	// The version that a request has can be what a client of HTTP/1 says.
+	if e.h2 = e.client.streams != nil; e.h2 {
+		// It has the deadline of answers that net/http gives itself.
 		_ = http.NewResponseController(w).SetWriteDeadline(e.began.Add(longest))
+		e.room = e.client.streams.beginRequest()
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &body{ReadCloser: r.Body, e: e}
@@ -101,16 +102,11 @@ func (e *exchange) finish() {
 	}
 	if e.h2 { // what is left of the answer is written after this
 		_ = http.NewResponseController(e.w.ResponseWriter).SetWriteDeadline(time.Now().Add(e.state.idle))
+		e.client.streams.endRequest()
 	}
 	e.cancel(context.Canceled)
 	if e.leave != nil {
 		e.leave()
-	}
-	if e.release != nil {
-		closed := sent.Closed(e.w.ResponseWriter)
-		if closed == nil || !e.server.runTask(func() { <-closed; e.release() }) {
-			e.release()
-		}
 	}
 	if e.status == 0 && !e.upgraded.Load() {
 		e.status = statusClientClosed // nothing was answered, as nobody is there
@@ -125,13 +121,9 @@ func (e *exchange) serve() {
 	if age > 0 && e.server.o.now().Sub(e.client.since) > age || e.r.ProtoMajor == 2 && count >= maxOfConnection {
 		e.w.Header().Set("Connection", "close")
 	}
-	if e.r.ProtoMajor == 2 {
-		release, ok := e.server.o.Acquire(e.client.address.Addr())
-		if !ok {
-			e.refuse(http.StatusServiceUnavailable)
-			return
-		}
-		e.release = release
+	if !e.room {
+		e.refuse(http.StatusServiceUnavailable)
+		return
 	}
 	if status := e.validate(); status != 0 {
 		e.refuse(status)

@@ -18,8 +18,9 @@ const (
 	maxHeader = 64 << 10 // all headers
 	// maxAnswerHeader bounds the headers of a target's answer.
 	maxAnswerHeader = 32 << 10
-	// maxStreams is the number of requests that a client may have under way on a connection.
-	maxStreams = 128
+	// maxStreams is the number of requests that a client may have under way on a connection: twice as many as on AWS, so
+	// that of those who have no more than there none waits for a handler.
+	maxStreams = 256
 	// refusalTime is the time that a client has for the answer to a request that net/http refuses itself.
 	refusalTime = 5 * time.Second
 	// maxOfConnection is the number of requests on a connection of HTTP/2, before the client is to make another.
@@ -56,6 +57,7 @@ func (s *Server) frontFor(a Attributes) *front {
 			Protocols:                    protocols,
 			HTTP2: &http.HTTP2Config{
 				MaxConcurrentStreams:          maxStreams,
+				MaxReadFrameSize:              16 << 10,  // each connection keeps a buffer for the longest that has come
 				MaxReceiveBufferPerConnection: 256 << 10, // what a connection counts for (internal/connlimit)
 				MaxReceiveBufferPerStream:     256 << 10,
 				SendPingTimeout:               idle,
@@ -68,7 +70,7 @@ func (s *Server) frontFor(a Attributes) *front {
 			},
 			ConnState: f.observe,
 		}
-		if protocols.HTTP2() {
+		if protocols.UnencryptedHTTP2() {
 			server.WriteTimeout = min(idle, refusalTime) // of each stream; see newExchange
 		}
 		f.servers = append(f.servers, server)
@@ -84,7 +86,7 @@ func (s *Server) frontFor(a Attributes) *front {
 	}
 	h1, h2 := new(http.Protocols), new(http.Protocols)
 	h1.SetHTTP1(true)
-	h2.SetHTTP2(true)
+	h2.SetUnencryptedHTTP2(true)
 	f.plain, f.h2 = serve(h1), serve(h2)
 	s.fronts[key] = f
 	return f

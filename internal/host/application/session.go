@@ -77,7 +77,7 @@ func (e *exchange) refreshSession(l *login, s *session) (*session, error) {
 	if !known || next.TokenExpires != 0 && now.Unix() >= next.TokenExpires {
 		// The requests of a page come together. A refresh token may be good for one of them only.
 		result, err, _ := p.refreshes.Do(key, func() (any, error) {
-			next, err := p.refresh(e, l, s)
+			next, err := p.refresh(e.server, l, s)
 			if err == nil {
 				p.remember(key, next, int64(2*len(s.from)))
 			}
@@ -100,8 +100,8 @@ func (p *provider) remember(key string, next *session, size int64) {
 
 // refresh returns a session with a new access token. It does not end with the request that it is for: others wait for
 // it, too.
-func (p *provider) refresh(e *exchange, l *login, s *session) (*session, error) {
-	ctx, cancel := context.WithTimeout(context.WithValue(e.server.ctx, oauth2.HTTPClient, p.client), providerTime)
+func (p *provider) refresh(server *Server, l *login, s *session) (*session, error) {
+	ctx, cancel := context.WithTimeout(context.WithValue(server.ctx, oauth2.HTTPClient, p.client), providerTime)
 	defer cancel()
 	release, err := p.acquire(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *provider) refresh(e *exchange, l *login, s *session) (*session, error) 
 	if err != nil {
 		return nil, tokenError(err)
 	}
-	next := newSession(e.server.o.now(), token)
+	next := newSession(server.o.now(), token)
 	next.Began = s.Began
 	if next.RefreshToken == "" {
 		next.RefreshToken = s.RefreshToken

@@ -29,6 +29,7 @@ type streams struct {
 	ended  map[uint32]bool   // streams that the server has ended
 	status map[uint32]string // of answers
 	next   uint32
+	closed bool
 }
 
 // newStreams connects to a rig, and says how many bytes of each answer it takes.
@@ -60,10 +61,12 @@ func newStreams(t *testing.T, address string, window uint32) *streams {
 func (s *streams) read() {
 	for {
 		f, err := s.framer.ReadFrame()
+		s.mu.Lock()
 		if err != nil {
+			s.closed = true
+			s.mu.Unlock()
 			return
 		}
-		s.mu.Lock()
 		switch f := f.(type) {
 		case *http2.PingFrame:
 			if !f.IsAck() {
@@ -107,11 +110,27 @@ func (s *streams) send(fields ...string) uint32 {
 	}
 	id := s.next
 	s.next += 2
-	if err := s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: b.Bytes(), EndStream: true,
-		EndHeaders: true}); err != nil {
+	const frame = 16 << 10
+	err := s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: b.Next(frame), EndStream: true,
+		EndHeaders: b.Len() == 0})
+	for err == nil && b.Len() > 0 {
+		part := b.Next(frame)
+		err = s.framer.WriteContinuation(id, b.Len() == 0, part)
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	return id
+}
+
+// ping has the server say something.
+func (s *streams) ping() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.framer.WritePing(false, [8]byte{}); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // wait waits for the status of the answer of a stream.
@@ -160,13 +179,17 @@ func TestAnswersThatNobodyTakesEnd(t *testing.T) {
 		if from := <-source; !from.IsLoopback() {
 			t.Errorf("a request counts for %s", from)
 		}
-		eventually.True(t, path+" is ended", func() bool { return reset(id) && used.Load() == 0 })
+		eventually.True(t, path+" is ended", func() bool {
+			s.ping()
+			return reset(id) && used.Load() == 0
+		})
 	}
 	refused := s.send(":authority", "a b")
 	if status := s.wait(refused); status != "400" {
 		t.Errorf("a request without a valid host: %s", status)
 	}
 	eventually.True(t, "a request that is refused ends at once", func() bool {
+		s.ping()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.ended[refused] && !s.reset[refused] && used.Load() == 0
@@ -189,6 +212,72 @@ func TestAnswersThatNobodyTakesEnd(t *testing.T) {
 			defer s.mu.Unlock()
 			return s.ended[id] && !s.reset[id]
 		})
+	}
+}
+
+// TestWhatGoRefusesCounts has a client that takes nothing of the answers to requests which net/http refuses without a
+// handler, until there is no room for more.
+func TestWhatGoRefusesCounts(t *testing.T) {
+	t.Parallel()
+	const room = 6
+	var used atomic.Int64
+	rig := newRig(t, secure(t, Listener{Attributes: DefaultAttributes(), Rules: []Rule{defaultRule(fixed("x"))}},
+		"a.example"), func(o *Options) {
+		o.Acquire = func(netip.Addr) (func(), bool) {
+			if used.Add(1) > room {
+				used.Add(-1)
+				return nil, false
+			}
+			return func() { used.Add(-1) }, true
+		}
+	})
+	for _, refused := range []struct {
+		status string
+		fields []string
+	}{
+		{"431", slices.Repeat([]string{"cookie", strings.Repeat("a", 3900)}, 20)},
+		{"400", []string{"te", "gzip"}},
+	} {
+		s := newStreams(t, rig.address, 0)
+		var all []uint32
+		for number := range room + mostUncounted {
+			all = append(all, s.send(refused.fields...))
+			if status := s.wait(all[number]); status != refused.status || used.Load() != min(int64(number)+1, room) {
+				t.Errorf("request %d: %s, and %d count", number, status, used.Load())
+			}
+		}
+		for _, id := range all { // those that nobody awaits count no longer
+			s.mu.Lock()
+			err := s.framer.WriteRSTStream(id, http2.ErrCodeCancel)
+			s.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually.True(t, "nothing counts once the server has said something else", func() bool {
+			s.ping()
+			return used.Load() == 0
+		})
+		for range room {
+			s.wait(s.send(refused.fields...))
+		}
+		if status := s.wait(s.send()); status != "503" {
+			t.Errorf("a request that there is no room for: %s", status)
+		}
+		for range mostUncounted + 1 {
+			s.send(refused.fields...)
+		}
+		eventually.True(t, "the connection ends", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.closed
+		})
+		eventually.True(t, "nothing counts", func() bool { return used.Load() == 0 })
+	}
+	s := newStreams(t, rig.address, 0)
+	s.wait(s.send("x-one", strings.Repeat("~", 2*headerPart), "x-two", strings.Repeat("~", headerPart)))
+	if n := used.Load(); n != 4 {
+		t.Errorf("a request with a large header counts %d times", n)
 	}
 }
 

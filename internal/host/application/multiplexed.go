@@ -1,0 +1,227 @@
+package application
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+
+	"golang.org/x/net/http2"
+)
+
+const (
+	// mostUncounted is the number of requests that a connection of HTTP/2 may have under way beyond those that the load
+	// balancer has room for, so that they are answered with 503.
+	mostUncounted = 1
+	// headerPart is the number of bytes of a header, as they come, for which a request counts once: of each, net/http
+	// makes up to 35 in the map of the names in a Trailer field.
+	headerPart = 7 << 10
+)
+
+// These end a connection of HTTP/2: one whose client goes on with requests that there is no room for, and one of which
+// net/http has given up, but keeps everything for a while.
+var (
+	errUncounted = errors.New("the load balancer has all requests that it may have")
+	errGoneAway  = errors.New("the client has broken the protocol")
+)
+
+// multiplexed is a connection of HTTP/2 as net/http sees it, with TLS taken off. It follows the frames: net/http
+// refuses some requests itself, without a handler, and keeps them until their clients have taken the answer. Each
+// request counts like a connection, and one with a large header like several, until net/http says that it has ended.
+type multiplexed struct {
+	net.Conn
+	*client
+	in, out frames
+
+	mu       sync.Mutex
+	gone     bool           // closed, or net/http has reported an error of the connection
+	open     map[uint32]int // the bytes of the headers of streams
+	weight   int            // of these requests together
+	handled  int            // requests that have a handler; that of a stream which has been reset goes on
+	reset    int            // the weight of streams that have been reset, which net/http may have yet
+	seen     int            // of these, what had been reset before the last frame that it has written
+	releases []func()       // of what is counted
+}
+
+// newMultiplexed returns the connection of a client.
+func newMultiplexed(c net.Conn, of *client) *multiplexed {
+	m := &multiplexed{Conn: c, client: of, open: map[uint32]int{}}
+	m.in.left = len(http2.ClientPreface)
+	of.streams = m
+	return m
+}
+
+// Read reads from the client.
+func (m *multiplexed) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
+		return 0, errGoneAway
+	}
+	m.in.follow(b[:n], func(f *frames) {
+		had, open := m.open[f.id]
+		switch {
+		case f.kind == http2.FrameHeaders && !open: // whatever its number is: net/http may not have opened a later one
+			m.open[f.id] = f.left
+			m.weight += weightOf(f.left)
+		case (f.kind == http2.FrameHeaders || f.kind == http2.FrameContinuation) && open:
+			m.open[f.id] = had + f.left
+			m.weight += weightOf(had+f.left) - weightOf(had)
+		}
+	}, func(f *frames) {
+		if f.kind == http2.FrameRSTStream {
+			m.reset += m.forget(f.id)
+		}
+	})
+	if m.count() > mostUncounted {
+		return 0, errUncounted
+	}
+	return n, err
+}
+
+// Write writes to the client.
+func (m *multiplexed) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	before := m.reset
+	m.mu.Unlock()
+	n, err := m.Conn.Write(b)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	acts := false // net/http goes on to act on what it reads
+	m.out.follow(b[:n], func(f *frames) {
+		switch f.kind {
+		case http2.FrameGoAway, http2.FrameContinuation:
+			return
+		case http2.FrameRSTStream:
+			m.reset += m.forget(f.id) // it may have been waiting for a handler
+		case http2.FrameHeaders, http2.FrameData:
+			if f.flags.Has(http2.FlagDataEndStream) { // of both
+				m.forget(f.id)
+			}
+		}
+		acts = true
+	}, func(f *frames) {
+		if f.kind == http2.FrameGoAway && binary.BigEndian.Uint32(f.payload[4:]) != uint32(http2.ErrCodeNo) {
+			m.gone = true
+		}
+	})
+	// What has been reset is gone, unless all handlers are taken: then it may wait for one. After an error of the
+	// connection net/http looks at no reset, and writes nothing but that; one frame may have been in its buffer.
+	if acts {
+		if len(m.open)+m.handled < maxStreams {
+			m.reset -= m.seen
+			before = max(0, before-m.seen)
+		}
+		m.seen = min(before, m.reset)
+	}
+	m.count()
+	return n, err
+}
+
+// weightOf returns for how many a request counts, by the bytes of its header. Of more than there may be, net/http reads
+// nothing.
+func weightOf(length int) int { return 1 + min(length, maxHeader)/headerPart }
+
+// forget forgets a stream that has ended, and returns for how many it counted. mu is held.
+func (m *multiplexed) forget(id uint32) int {
+	length, open := m.open[id]
+	if !open {
+		return 0
+	}
+	delete(m.open, id)
+	m.weight -= weightOf(length)
+	return weightOf(length)
+}
+
+// Close implements net.Conn.
+func (m *multiplexed) Close() error {
+	err := m.Conn.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone, m.weight, m.reset, m.seen = true, 0, 0, 0
+	clear(m.open)
+	m.count()
+	return err
+}
+
+// beginRequest is called when a handler begins, and reports whether there is room for the request.
+func (m *multiplexed) beginRequest() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.handled++
+	return m.count() == 0
+}
+
+// endRequest is called when a handler ends.
+func (m *multiplexed) endRequest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.handled--
+	m.count()
+}
+
+// count counts the requests that are under way, and returns how many of them there is no room for. mu is held.
+func (m *multiplexed) count() (uncounted int) {
+	requests := max(m.weight, m.handled) + m.reset
+	for len(m.releases) < requests {
+		release, ok := m.server.o.Acquire(m.address.Addr())
+		if !ok {
+			break
+		}
+		m.releases = append(m.releases, release)
+	}
+	for len(m.releases) > requests {
+		last := len(m.releases) - 1
+		m.releases[last]()
+		m.releases = m.releases[:last]
+	}
+	return requests - len(m.releases)
+}
+
+// frameHeader is the length in bytes of the header of a frame.
+//
+// https://www.rfc-editor.org/rfc/rfc9113#section-4.1
+const frameHeader = 9
+
+// frames follows one direction of a connection of HTTP/2 from frame to frame.
+type frames struct {
+	kind    http2.FrameType
+	flags   http2.Flags
+	id      uint32
+	left    int     // bytes of the payload that are yet to come
+	payload [8]byte // its first bytes
+	copied  int
+	header  [frameHeader]byte
+	read    int // bytes of the header
+}
+
+// follow calls begins for each frame whose header ends in b, and ends for each whose payload does.
+func (f *frames) follow(b []byte, begins, ends func(*frames)) {
+	for len(b) > 0 {
+		if f.left == 0 {
+			n := copy(f.header[f.read:], b)
+			f.read += n
+			b = b[n:]
+			if f.read < frameHeader {
+				return
+			}
+			h := &f.header
+			f.kind, f.flags, f.id = http2.FrameType(h[3]), http2.Flags(h[4]), binary.BigEndian.Uint32(h[5:])&(1<<31-1)
+			f.left, f.read, f.copied = int(h[0])<<16|int(h[1])<<8|int(h[2]), 0, 0
+			clear(f.payload[:])
+			begins(f)
+			if f.left == 0 {
+				ends(f)
+			}
+			continue
+		}
+		n := min(f.left, len(b))
+		f.copied += copy(f.payload[f.copied:], b[:n])
+		f.left -= n
+		b = b[n:]
+		if f.left == 0 {
+			ends(f)
+		}
+	}
+}
