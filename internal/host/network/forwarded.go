@@ -68,17 +68,26 @@ func (r *router) forwardIn(holder string, flows []flow) error {
 			return err
 		}
 	}
+	if len(flows) > 0 {
+		if err := inside.applySysctl(map[string]string{
+			// Packets of connections that the process has from before go to it, and those that come late to nobody else.
+			"-netfilter/nf_conntrack_tcp_loose":      "0",
+			"-netfilter/nf_conntrack_tcp_be_liberal": "1",
+			// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/update-idle-timeout.html
+			"-netfilter/nf_conntrack_tcp_timeout_established": "350",
+			// Of the ports with which connections go to a target, one that does not come about has its own back soon.
+			"-netfilter/nf_conntrack_tcp_timeout_syn_sent": "10", "-netfilter/nf_conntrack_tcp_timeout_syn_recv": "10",
+		}); err != nil {
+			return err
+		}
+	}
 	if err := forwardRules(flows, tables).apply(inside.file, &r.n.applied); err != nil {
 		return err
 	}
 	if len(flows) == 0 {
 		return nil
 	}
-	return inside.applySysctl(map[string]string{
-		"ipv4/ip_forward": "1", // the rules let nothing pass but flows
-		// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/update-idle-timeout.html
-		"-netfilter/nf_conntrack_tcp_timeout_established": "350",
-	})
+	return inside.applySysctl(map[string]string{"ipv4/ip_forward": "1"}) // the rules let nothing pass but flows
 }
 
 // hasTable reports whether a namespace has rules of ours.
