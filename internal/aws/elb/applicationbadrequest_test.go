@@ -327,6 +327,9 @@ func TestBadApplicationRequests(t *testing.T) {
 		{"regular expression that quotes without an end", "ValidationError", when(types.RuleCondition{
 			Field: aws.String("path-pattern"), PathPatternConfig: &types.PathPatternConditionConfig{
 				RegexValues: []string{`\Qabc`}}})},
+		{"regular expression that ends another's group", "ValidationError", when(types.RuleCondition{
+			Field: aws.String("path-pattern"), PathPatternConfig: &types.PathPatternConditionConfig{
+				RegexValues: []string{"a)(?:b"}}})},
 		{"two rewrites", "ValidationError", transform(rewrite("^/a$"), rewrite("^/b$"))},
 		{"rewrite", "ValidationError", transform(rewrite("("))},
 		{"rule that there is not", "RuleNotFound", func() error {

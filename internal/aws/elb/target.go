@@ -190,7 +190,7 @@ func (s *service) getGroup(ctx context.Context, arn string) (store.Row[record.Ta
 	if !ok {
 		return store.Row[record.TargetGroup]{}, invalidARN(arn, "target group")
 	}
-	missing := wire.Errorf("TargetGroupNotFound", "One or more target groups not found")
+	missing := groupNotFound()
 	at := placeOf(ctx)
 	if n.account != at.account || n.region != at.region {
 		return store.Row[record.TargetGroup]{}, missing

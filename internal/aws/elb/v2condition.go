@@ -162,10 +162,12 @@ func parseCondition(in types.RuleCondition) (r record.RuleCondition, err error) 
 // those of all rules.
 const maxExpression = 4096
 
-// isExpression reports whether a text is a regular expression that a load balancer matches.
+// isExpression reports whether a text is a regular expression that a load balancer matches: one by itself, which
+// "a)(?:b" is not, and one in another's group, where "\Q" without "\E" has no end.
 func isExpression(text string) bool {
-	tree, err := syntax.Parse("(?:"+text+")", syntax.Perl) // with \Q and no \E it has no end there
-	return err == nil && text != "" && regexsize.Estimate(tree) <= maxExpression
+	_, alone := syntax.Parse(text, syntax.Perl)
+	tree, err := syntax.Parse("(?:"+text+")", syntax.Perl)
+	return alone == nil && err == nil && text != "" && regexsize.Estimate(tree) <= maxExpression
 }
 
 // maxExpressions bounds the regular expressions of a load balancer together: what they take of memory in the process

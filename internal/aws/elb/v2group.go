@@ -369,7 +369,7 @@ func (s V2) DescribeTargetGroups(ctx context.Context, in *elasticloadbalancingv2
 	}
 	if wanted := slices.Compact(slices.Sorted(slices.Values(append(in.Names, in.TargetGroupArns...)))); len(wanted) > len(
 		found) {
-		return nil, wire.Errorf("TargetGroupNotFound", "One or more target groups not found")
+		return nil, groupNotFound()
 	}
 	page, next, err := wire.Page(ctx, found, in.PageSize, in.Marker, func(g record.TargetGroup) string { return g.Name })
 	if err != nil {
@@ -386,6 +386,10 @@ func (s V2) DescribeTargetGroups(ctx context.Context, in *elasticloadbalancingv2
 	return out, nil
 }
 
+func groupNotFound() error {
+	return wire.Errorf("TargetGroupNotFound", "One or more target groups not found")
+}
+
 // modifyGroup changes a target group.
 func (s V2) modifyGroup(ctx context.Context, arn *string, change func(*record.TargetGroup) error) (record.TargetGroup,
 	error) {
@@ -393,15 +397,14 @@ func (s V2) modifyGroup(ctx context.Context, arn *string, change func(*record.Ta
 	if err != nil {
 		return record.TargetGroup{}, err
 	}
-	missing := wire.Errorf("TargetGroupNotFound", "One or more target groups not found")
 	row, err := s.groups.Modify(ctx, found.Key, func(g *record.TargetGroup) error {
 		if g.ID != found.Value.ID {
-			return missing
+			return groupNotFound()
 		}
 		return change(g)
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		err = missing
+		err = groupNotFound()
 	}
 	return row.Value, err
 }

@@ -1,7 +1,10 @@
 package elb_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -46,6 +49,35 @@ func TestTargetsOfALoadBalancerAreBounded(t *testing.T) {
 	}
 	// What others have does not count.
 	f.newListener(*f.newNetwork("second").LoadBalancerArn, other, 80)
+}
+
+// TestTargetsThatAreRegisteredTogetherAreBounded fills all target groups of a load balancer at once.
+func TestTargetsThatAreRegisteredTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t), t.Context()
+	instance, balancer := f.instance("i-0123456789abcdef0", f.vpc), *f.newNetwork("net").LoadBalancerArn
+	targets := make([]v2types.TargetDescription, 1000)
+	for i := range targets {
+		targets[i] = v2types.TargetDescription{Id: &instance, Port: aws.Int32(int32(i + 1))}
+	}
+	var full atomic.Int32
+	var requests sync.WaitGroup
+	for i := range int32(8) {
+		group := f.newGroup(fmt.Sprint("group-", i))
+		f.newListener(balancer, group, 80+i)
+		requests.Go(func() {
+			_, err := f.v2.RegisterTargets(ctx, &v2.RegisterTargetsInput{TargetGroupArn: &group, Targets: targets})
+			if err == nil {
+				full.Add(1)
+			} else {
+				awstest.WantCode(t, err, "TooManyTargets")
+			}
+		})
+	}
+	requests.Wait()
+	if n := full.Load(); n != 3 {
+		t.Errorf("%d target groups of a load balancer have a thousand targets", n)
+	}
 }
 
 // TestExpressionsOfALoadBalancerAreBounded has rules with large regular expressions.

@@ -60,7 +60,20 @@ func (s V2) RegisterTargets(ctx context.Context, in *elasticloadbalancingv2.Regi
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.modifyGroup(ctx, in.TargetGroupArn, func(g *record.TargetGroup) error {
+	found, err := s.getGroup(ctx, aws.ToString(in.TargetGroupArn))
+	if err != nil {
+		return nil, err
+	}
+	err = s.ec2.ApplyChange(ctx, nil, func(c *resource.Change) error {
+		row, err := s.groups.Copy(c, found.Key)
+		if err == nil && row.Value.ID != found.Value.ID || errors.Is(err, store.ErrNotFound) {
+			return groupNotFound()
+		}
+		if err != nil {
+			return err
+		}
+		g := &row.Value
+		c.Add("targetgroup/"+row.Key, func() store.Op { return s.groups.UpdateOp(row) })
 		now := s.now().UTC()
 		forgetDrained(g, now)
 		for _, wanted := range in.Targets {
@@ -84,8 +97,7 @@ func (s V2) RegisterTargets(ctx context.Context, in *elasticloadbalancingv2.Regi
 		if g.LoadBalancer == "" {
 			return nil
 		}
-		// Listeners that begin to lead to the group write it: this is done again then.
-		user, err := s.balancers.Get(ctx, record.LoadBalancerKey(g.Account, g.Region, record.NetworkLoadBalancer,
+		user, err := s.balancers.Get(c, record.LoadBalancerKey(g.Account, g.Region, record.NetworkLoadBalancer,
 			g.LoadBalancer))
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -93,7 +105,8 @@ func (s V2) RegisterTargets(ctx context.Context, in *elasticloadbalancingv2.Regi
 		if err != nil {
 			return err
 		}
-		return s.checkLed(ctx, user.Value, g)
+		s.planUpdate(c, user) // as it is: of two changes that count targets, one sees the other's
+		return s.checkLed(c, user.Value, g)
 	})
 	return &elasticloadbalancingv2.RegisterTargetsOutput{}, err
 }
