@@ -99,6 +99,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 	all := h.endpoints.Controllers()
 	if h.real == nil {
 		all = append(all, simulated.NewVolumes(d.store).Controllers()...)
+		all = append(all, simulated.NewBalancers(d.store).Controllers()...)
 		return append(all, simulated.New(simulated.Options{
 			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()},
 			Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,

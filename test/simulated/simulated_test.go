@@ -20,6 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	v2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	v2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
@@ -286,6 +288,11 @@ func TestSimulatedNodes(t *testing.T) {
 		t.Errorf("the requests for serving certificates are %q", got)
 	}
 
+	// A Service has a load balancer that is active, of which the node is a healthy target.
+	s.kubectl("expose", "deployment", "web", "--type=LoadBalancer", "--port=80", "--overrides",
+		`{"metadata":{"annotations":{"service.beta.kubernetes.io/aws-load-balancer-type":"nlb"}}}`)
+	s.until("its load balancer serves", func() error { return s.serves(id) })
+
 	// A daemon that dies leaves nothing undone.
 	s.Restart()
 	s.kubectl("scale", "deployment", "web", "--replicas=14")
@@ -308,6 +315,9 @@ func TestSimulatedNodes(t *testing.T) {
 		t.Errorf("%d pods have the addresses %v", n, pods)
 	}
 
+	s.must(s.serves(id))
+	s.kubectl("delete", "service", "web", "--timeout="+eventually.Limit.String())
+
 	// The Node of an instance that is terminated goes.
 	_, err = s.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	s.must(err)
@@ -320,6 +330,37 @@ func TestSimulatedNodes(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+// serves reports whether the only load balancer is active, and an instance a healthy target of it.
+func (s *fixture) serves(id string) error {
+	ctx, client := context.Background(), v2.NewFromConfig(s.Config())
+	balancers, err := client.DescribeLoadBalancers(ctx, &v2.DescribeLoadBalancersInput{})
+	if err != nil {
+		return err
+	}
+	if n := len(balancers.LoadBalancers); n != 1 {
+		return fmt.Errorf("there are %d load balancers", n)
+	}
+	if code := balancers.LoadBalancers[0].State.Code; code != v2types.LoadBalancerStateEnumActive {
+		return fmt.Errorf("the load balancer is %s", code)
+	}
+	groups, err := client.DescribeTargetGroups(ctx, &v2.DescribeTargetGroupsInput{
+		LoadBalancerArn: balancers.LoadBalancers[0].LoadBalancerArn})
+	if err != nil {
+		return err
+	}
+	health, err := client.DescribeTargetHealth(ctx, &v2.DescribeTargetHealthInput{
+		TargetGroupArn: groups.TargetGroups[0].TargetGroupArn})
+	if err != nil {
+		return err
+	}
+	for _, t := range health.TargetHealthDescriptions {
+		if *t.Target.Id == id && t.TargetHealth.State == v2types.TargetHealthStateEnumHealthy {
+			return nil
+		}
+	}
+	return fmt.Errorf("the targets are %s", harness.Text(health.TargetHealthDescriptions))
 }
 
 func (s *fixture) state(id string, want ec2types.InstanceStateName) error {

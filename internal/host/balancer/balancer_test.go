@@ -54,10 +54,13 @@ type fixture struct {
 	c     *Controller
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t *testing.T, change ...func(*store.Options)) *fixture {
 	t.Helper()
-	s, err := store.Open(t.Context(), storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
-		Log: slog.New(slog.DiscardHandler)})
+	o := store.Options{Prefix: storetest.Prefix(t), Log: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := store.Open(t.Context(), storetest.Client(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +164,53 @@ func TestHealth(t *testing.T) {
 		return nil
 	})
 	stop()
+}
+
+// TestTargetsThatChangeWriteAsMuchAsTheirAccountMay has a thousand targets that change with each check: their state, or
+// the reason of it alone.
+func TestTargetsThatChangeWriteAsMuchAsTheirAccountMay(t *testing.T) {
+	t.Parallel()
+	const quota = 1 << 20
+	var later atomic.Int64
+	f := newFixture(t, func(o *store.Options) {
+		o.Quota = store.Quota{PerAccount: quota, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }}
+	})
+	healths, key := record.TargetHealths(f.store),
+		record.TargetGroup{Account: account, Region: region, Name: "web"}.TargetHealthKey()
+	states := map[string]record.TargetState{}
+	change := func(state, reason string) (recorded bool) {
+		for i := range 1000 {
+			states[fmt.Sprint(i)] = record.TargetState{State: state, Reason: reason}
+		}
+		before, err := healths.Get(t.Context(), key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if err := f.c.record(t.Context(), key, balancing.Pool{Key: key}, before, states); err != nil {
+			t.Fatal(err)
+		}
+		row, err := healths.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row.Value.Targets["0"].Reason == reason
+	}
+	if !change(record.TargetUnhealthy, "first") || change(record.TargetUnhealthy, "second") {
+		t.Error("reasons are written with each check")
+	}
+	written := 0
+	for change([]string{record.TargetHealthy, record.TargetUnhealthy}[written%2], fmt.Sprint("reason-", written)) {
+		if written++; written > quota>>10 {
+			t.Fatal("targets write without end")
+		}
+	}
+	if written == 0 {
+		t.Error("nothing is written")
+	}
+	later.Store(int64(time.Hour))
+	if !change(record.TargetInitial, "later") {
+		t.Error("nothing is written later")
+	}
 }
 
 // TestAnswersToChecksAreBounded has a target that answers a check with a long header, or a long certificate.

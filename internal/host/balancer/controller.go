@@ -76,6 +76,8 @@ type Controller struct {
 
 	mu     sync.Mutex
 	checks map[string]map[string]*check // by key of the TargetHealth and name of the target
+	// recorded has the times at which TargetHealths were last written.
+	recorded map[string]time.Time
 }
 
 // New returns a Controller, which does nothing until it is run.
@@ -89,7 +91,7 @@ func New(o Options) *Controller {
 		materials:  record.CertificateMaterials(o.Store),
 		deliveries: record.LogDeliveries(o.Store), deliveriesOf: record.LogDeliveriesBySource(o.Store),
 		sources: record.LogDeliverySources(o.Store), sourcesOf: record.LogDeliverySourcesByResource(o.Store),
-		checks: map[string]map[string]*check{}}
+		checks: map[string]map[string]*check{}, recorded: map[string]time.Time{}}
 }
 
 // Controllers returns the controllers that reconcile.Run runs.
@@ -116,8 +118,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			Name:      "target-health",
 			Reconcile: c.reconcileHealth,
 			Sources: []reconcile.Source{
-				reconcile.Mapped(c.balancers, "", c.poolsOf),
-				reconcile.Mapped(c.groups, "", func(key string) []string { return []string{groupKey(key)} }),
+				reconcile.Mapped(c.balancers, "", c.reader.PoolsOfBalancer),
+				reconcile.Mapped(c.groups, "", balancing.PoolsOfGroup),
 				reconcile.Table(c.healths, ""),
 			},
 			Workers: 16, AccountWorkers: 8,
@@ -126,25 +128,6 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			MaxBackoff: 2 * time.Second,
 		},
 	}
-}
-
-// groupKey returns the key of the TargetHealth of a target group.
-func groupKey(key string) string {
-	parts := store.Parts(key)
-	return record.TargetGroup{Account: parts[0], Region: parts[1], Name: parts[2]}.TargetHealthKey()
-}
-
-// poolsOf returns the keys of the TargetHealths that a change of a load balancer concerns.
-func (c *Controller) poolsOf(key string) []string {
-	keys := []string{key}
-	row, err := c.balancers.Get(context.Background(), key)
-	if err != nil {
-		return keys
-	}
-	for _, name := range row.Value.TargetGroups() {
-		keys = append(keys, groupKey(record.TargetGroupKey(row.Value.Account, row.Value.Region, name)))
-	}
-	return keys
 }
 
 // reconcileProcess configures the process, and records which load balancers serve.

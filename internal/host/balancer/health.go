@@ -52,7 +52,7 @@ type check struct {
 // reconcileHealth checks those targets of a pool whose turn it is, and records what it has found. The key is that of
 // the TargetHealth.
 func (c *Controller) reconcileHealth(ctx context.Context, key string) (reconcile.Result, error) {
-	pool, namespace, err := c.pool(ctx, key)
+	pool, user, err := c.reader.Pool(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return reconcile.Result{Gone: true}, c.forget(ctx, key)
 	}
@@ -68,10 +68,10 @@ func (c *Controller) reconcileHealth(ctx context.Context, key string) (reconcile
 		known = nil
 	}
 	checks := c.checksOf(key, pool, known)
-	if namespace == "" { // nothing leads to it
-		return reconcile.Result{}, c.record(ctx, key, pool, observed, map[string]record.TargetState{})
+	if user == nil { // nothing leads to it
+		return reconcile.Result{After: time.Minute}, c.record(ctx, key, pool, observed, map[string]record.TargetState{})
 	}
-	c.checkDue(ctx, namespace, pool, checks)
+	c.checkDue(ctx, user.Namespace(), pool, checks)
 	states, after := map[string]record.TargetState{}, time.Duration(0)
 	for name, one := range checks {
 		states[name] = one.state
@@ -82,44 +82,11 @@ func (c *Controller) reconcileHealth(ctx context.Context, key string) (reconcile
 	return reconcile.Result{After: after}, c.record(ctx, key, pool, observed, states)
 }
 
-// pool returns the targets of a TargetHealth, and the namespace from which they are checked: empty if no load balancer
-// uses them.
-func (c *Controller) pool(ctx context.Context, key string) (pool balancing.Pool, namespace string, err error) {
-	parts := store.Parts(key)
-	if len(parts) == 4 && parts[2] == "group" {
-		row, err := c.groups.Get(ctx, record.TargetGroupKey(parts[0], parts[1], parts[3]))
-		if err != nil {
-			return pool, "", err
-		}
-		g := row.Value
-		if g.LoadBalancer == "" || g.HealthCheck.Disabled {
-			return balancing.Pool{Key: key, Owner: g.ID}, "", nil // its targets, which may be many, are not looked for
-		}
-		if pool, err = c.reader.Group(ctx, g); err != nil {
-			return pool, "", err
-		}
-		b, err := c.balancers.Get(ctx, record.LoadBalancerKey(g.Account, g.Region, record.NetworkLoadBalancer,
-			g.LoadBalancer))
-		if errors.Is(err, store.ErrNotFound) {
-			return pool, "", nil
-		}
-		return pool, b.Value.Namespace(), err
-	}
-	row, err := c.balancers.Get(ctx, key)
-	if err != nil {
-		return pool, "", err
-	}
-	if row.Value.Classic == nil {
-		return pool, "", store.ErrNotFound
-	}
-	pool, err = c.reader.Instances(ctx, row.Value, 1)
-	return pool, row.Value.Namespace(), err
-}
-
 // forget deletes what is known of a pool that has gone.
 func (c *Controller) forget(ctx context.Context, key string) error {
 	c.mu.Lock()
 	delete(c.checks, key)
+	delete(c.recorded, key)
 	c.mu.Unlock()
 	if _, err := c.healths.Get(ctx, key); errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -337,6 +304,10 @@ func matches(matcher string, status int) bool {
 	return false
 }
 
+// reasonPace is the time for each target of a pool in which the reasons of its targets are written once: they may
+// change with each check, and the states of all are written with them.
+const reasonPace = 10 * time.Millisecond
+
 // record writes what was found where it has changed.
 func (c *Controller) record(ctx context.Context, key string, pool balancing.Pool,
 	before store.Row[record.TargetHealth], states map[string]record.TargetState) error {
@@ -347,7 +318,25 @@ func (c *Controller) record(ctx context.Context, key string, pool balancing.Pool
 	if same {
 		return nil
 	}
-	_, err := c.healths.Put(ctx, key, record.TargetHealth{Owner: pool.Owner, Targets: states})
+	sameStates := before.Value.Owner == pool.Owner &&
+		maps.EqualFunc(before.Value.Targets, states, func(a, b record.TargetState) bool {
+			return a.State == b.State && a.RegisteredAt.Equal(b.RegisteredAt)
+		})
+	c.mu.Lock()
+	soon := time.Since(c.recorded[key]) < time.Duration(len(states))*reasonPace
+	c.mu.Unlock()
+	if sameStates && soon {
+		return nil // a later pass writes them
+	}
+	// Targets choose how often this is written.
+	_, err := c.healths.Put(store.Paced(ctx), key, record.TargetHealth{Owner: pool.Owner, Targets: states})
 	crashChecked.Here()
+	var full *store.FullError
+	if errors.As(err, &full) {
+		return nil // what was found is kept, and is written by a pass that may
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recorded[key] = time.Now()
 	return err
 }
