@@ -162,15 +162,17 @@ func TestGrowthBeforeUse(t *testing.T) {
 // TestNothingIsWrittenToWhatIsReadOnly stages a volume to be read, which is larger than its file system.
 func TestNothingIsWrittenToWhatIsReadOnly(t *testing.T) {
 	t.Parallel()
-	m := &fakeMounter{small: true}
-	n := &node{mounter: m}
-	path := filepath.Join(t.TempDir(), "staging")
-	capability := mounted("")[0]
-	capability.GetMount().MountFlags = []string{"ro"}
-	_, err := n.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: "vol-1", StagingTargetPath: path,
-		VolumeCapability: capability, PublishContext: map[string]string{devicePath: "/dev/xvdaa"}})
-	if err != nil || m.Source(path) != "/dev/xvdaa" || !m.small {
-		t.Errorf("%v, mounted is %q, small: %t", err, m.Source(path), m.small)
+	for _, option := range []string{"ro", "noatime,ro"} {
+		m := &fakeMounter{small: true}
+		n := &node{mounter: m}
+		path := filepath.Join(t.TempDir(), "staging")
+		capability := mounted("")[0]
+		capability.GetMount().MountFlags = []string{option}
+		_, err := n.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: "vol-1", StagingTargetPath: path,
+			VolumeCapability: capability, PublishContext: map[string]string{devicePath: "/dev/xvdaa"}})
+		if err != nil || m.Source(path) != "/dev/xvdaa" || !m.small {
+			t.Errorf("%s: %v, mounted is %q, small: %t", option, err, m.Source(path), m.small)
+		}
 	}
 }
 

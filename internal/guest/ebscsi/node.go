@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -167,8 +168,8 @@ func (n *node) isStaged(path, device string) (bool, error) {
 
 // mountOptions returns the options of a mount, each once. An XFS volume and one from its snapshot have the same UUID.
 func mountOptions(kind string, flags []string) (options []string) {
-	for _, flag := range flags {
-		if !slices.Contains(options, flag) {
+	for flag := range strings.SplitSeq(strings.Join(flags, ","), ",") { // "noatime,ro" is two, which all are to know
+		if flag != "" && !slices.Contains(options, flag) {
 			options = append(options, flag)
 		}
 	}
