@@ -122,7 +122,7 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 			Host: d.processes, Name: balancer.ProcessName, Dir: forwards, LogFile: d.dir.Join("balancer.log"),
 			Program: options.Program, MemoryLimit: "256MiB",
 			// Each request makes garbage, and little stays: collecting seldom makes requests cheaper.
-			GarbagePercent: 200,
+			GarbagePercent: 400,
 		},
 	})
 	return nil

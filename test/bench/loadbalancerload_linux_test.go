@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -23,7 +24,7 @@ import (
 // The programs of the benchmark of load balancers: what pods run, a bare proxy, and what asks them.
 const (
 	serveWebArgument   = "serve-web"   // on :8080 and, for streams, :5201
-	serveProxyArgument = "serve-proxy" // LISTEN TARGET
+	serveProxyArgument = "serve-proxy" // LISTEN TARGET...
 	loadWebArgument    = "load-web"    // ADDRESS CONNECTIONS SECONDS: prints requests/s and the 99th percentile in ms
 	streamArgument     = "stream"      // ADDRESS MIB: prints MiB/s
 )
@@ -71,12 +72,16 @@ func serveWeb([]string) error {
 
 // serveProxy is Go's reverse proxy and nothing else.
 func serveProxy(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("usage: %s LISTEN TARGET", serveProxyArgument)
+	if len(args) < 2 {
+		return fmt.Errorf("usage: %s LISTEN TARGET...", serveProxyArgument)
 	}
-	to := &url.URL{Scheme: "http", Host: args[1]}
+	var to []*url.URL
+	for _, target := range args[1:] {
+		to = append(to, &url.URL{Scheme: "http", Host: target})
+	}
+	var turn atomic.Uint64
 	return http.ListenAndServe(args[0], &httputil.ReverseProxy{
-		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(to[turn.Add(1)%uint64(len(to))]) },
 		Transport:  &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true},
 		BufferPool: &copyBuffers{sync.Pool{New: func() any { return make([]byte, 32<<10) }}},
 	})

@@ -339,16 +339,21 @@ func (l *balancers) place(arn string) (private, public string) {
 }
 
 // measureRequests compares the requests per second and their times through the load balancer with those through a bare
-// proxy in its place, and with those to a pod from there. Each is measured in turn, three times, and the median counts.
+// proxy in its place, to the same targets, and with those to a pod from there. Each is measured in turn, three times,
+// and the median counts.
 func (l *balancers) measureRequests(alb types.LoadBalancer) {
 	const connections, length = "64", "5"
-	namespace, pod := l.namespace(alb), l.pods()[0]
+	namespace, pods := l.namespace(alb), l.pods()
 	private, public := l.place(*alb.LoadBalancerArn)
 	self := check[string](l.b)(os.Readlink("/proc/self/exe"))
 	inside := func(args ...string) *exec.Cmd {
 		return exec.CommandContext(l.b.Context(), "nsenter", append([]string{"--net=" + namespace, self}, args...)...)
 	}
-	proxy := inside(serveProxyArgument, private+":8081", pod+":8080")
+	args := []string{serveProxyArgument, private + ":8081"}
+	for _, pod := range pods {
+		args = append(args, pod+":8080")
+	}
+	proxy := inside(args...)
 	proxy.Env = []string{"PATH=" + os.Getenv("PATH")} // with Go's own settings
 	// The kernel divides processors among sessions: the bare proxy has one of its own, as the load balancer has.
 	proxy.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -370,7 +375,7 @@ func (l *balancers) measureRequests(alb types.LoadBalancer) {
 		}
 	}
 	ways := map[string]*way{"ALB": {run: here(public + ":80")}, "bare": {run: here(public + ":8081")},
-		"pod": {run: func() *exec.Cmd { return inside(loadWebArgument, pod+":8080", connections, length) }}}
+		"pod": {run: func() *exec.Cmd { return inside(loadWebArgument, pods[0]+":8080", connections, length) }}}
 	for range 3 {
 		for _, name := range []string{"ALB", "bare", "pod"} {
 			out, err := ways[name].run().CombinedOutput()
