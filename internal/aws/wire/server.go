@@ -23,5 +23,7 @@ func Server(addr string, handler http.Handler) *http.Server {
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
+		// What net/http answers itself nobody would count.
+		DisableGeneralOptionsHandler: true,
 	}
 }

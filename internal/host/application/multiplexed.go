@@ -16,6 +16,9 @@ const (
 	// headerPart is the number of bytes of a header, as they come, for which a request counts once: of each, net/http
 	// makes up to 35 in the map of the names in a Trailer field.
 	headerPart = 7 << 10
+	// mostUnanswered is the number of pings and settings that a client may send before it takes the answers: net/http
+	// keeps a queue of them, and its memory for as long as the connection is there.
+	mostUnanswered = 256
 )
 
 // These end a connection of HTTP/2: one whose client goes on with requests that there is no room for, and one of which
@@ -34,7 +37,9 @@ type multiplexed struct {
 	in, out frames
 
 	mu       sync.Mutex
-	gone     bool           // closed, or net/http has reported an error of the connection
+	gone     bool           // closed, or the client has broken the protocol
+	leaving  bool           // net/http takes no further streams
+	asked    int            // pings and settings that are not answered
 	open     map[uint32]int // the bytes of the headers of streams
 	weight   int            // of these requests together
 	handled  int            // requests that have a handler; that of a stream which has been reset goes on
@@ -62,6 +67,8 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 	m.in.follow(b[:n], func(f *frames) {
 		had, open := m.open[f.id]
 		switch {
+		case f.isQuestion():
+			m.asked++
 		case f.kind == http2.FrameHeaders && !open: // whatever its number is: net/http may not have opened a later one
 			m.open[f.id] = f.left
 			m.weight += weightOf(f.left)
@@ -74,7 +81,10 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 			m.reset += m.forget(f.id)
 		}
 	})
-	if m.count() > mostUncounted {
+	switch {
+	case m.asked > mostUnanswered:
+		return 0, errGoneAway
+	case m.count() > mostUncounted:
 		return 0, errUncounted
 	}
 	return n, err
@@ -91,7 +101,17 @@ func (m *multiplexed) Write(b []byte) (int, error) {
 	acts := false // net/http goes on to act on what it reads
 	m.out.follow(b[:n], func(f *frames) {
 		switch f.kind {
-		case http2.FrameGoAway, http2.FrameContinuation:
+		case http2.FrameGoAway:
+			m.leaving = true
+			return
+		case http2.FramePing, http2.FrameSettings:
+			if f.flags.Has(http2.FlagPingAck) { // of both
+				m.asked--
+			}
+			if f.kind == http2.FrameSettings {
+				return // net/http writes these after an error, too
+			}
+		case http2.FrameContinuation:
 			return
 		case http2.FrameRSTStream:
 			m.reset += m.forget(f.id) // it may have been waiting for a handler
@@ -102,13 +122,20 @@ func (m *multiplexed) Write(b []byte) (int, error) {
 		}
 		acts = true
 	}, func(f *frames) {
-		if f.kind == http2.FrameGoAway && binary.BigEndian.Uint32(f.payload[4:]) != uint32(http2.ErrCodeNo) {
+		// Of a stream that net/http resets for an error it may not have taken the number, which is then another's.
+		code := f.payload[:4]
+		if f.kind == http2.FrameGoAway {
+			code = f.payload[4:]
+		}
+		broken := http2.ErrCode(binary.BigEndian.Uint32(code))
+		if f.kind == http2.FrameGoAway && broken != http2.ErrCodeNo ||
+			f.kind == http2.FrameRSTStream && broken == http2.ErrCodeProtocol {
 			m.gone = true
 		}
 	})
 	// What has been reset is gone, unless all handlers are taken: then it may wait for one. After an error of the
 	// connection net/http looks at no reset, and writes nothing but that; one frame may have been in its buffer.
-	if acts {
+	if acts && !m.gone && !m.leaving {
 		if len(m.open)+m.handled < maxStreams {
 			m.reset -= m.seen
 			before = max(0, before-m.seen)
@@ -194,6 +221,11 @@ type frames struct {
 	copied  int
 	header  [frameHeader]byte
 	read    int // bytes of the header
+}
+
+// isQuestion reports whether the other side answers the frame.
+func (f *frames) isQuestion() bool {
+	return (f.kind == http2.FramePing || f.kind == http2.FrameSettings) && !f.flags.Has(http2.FlagPingAck) // of both
 }
 
 // follow calls begins for each frame whose header ends in b, and ends for each whose payload does.

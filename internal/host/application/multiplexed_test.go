@@ -103,7 +103,7 @@ func TestResetStreamsCountWhileTheyWait(t *testing.T) {
 	last = 1
 	open()
 	read(2, "a request with an earlier number")
-	if err := answers.WriteRSTStream(1, http2.ErrCodeProtocol); err != nil {
+	if err := answers.WriteRSTStream(1, http2.ErrCodeInternal); err != nil {
 		t.Fatal(err)
 	}
 	read(2, "a request that net/http has reset, for which a handler may wait,")
@@ -126,5 +126,52 @@ func TestResetStreamsCountWhileTheyWait(t *testing.T) {
 	m.Close()
 	if counted != 0 {
 		t.Errorf("after the end of the connection %d count", counted)
+	}
+}
+
+// TestBrokenConnectionsEnd has clients of which net/http keeps what nobody counts.
+func TestBrokenConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		do   func(sends, answers *http2.Framer) error
+		ends bool
+	}{
+		{"as many pings as may be", func(sends, _ *http2.Framer) (err error) {
+			for range mostUnanswered {
+				err = errors.Join(err, sends.WritePing(false, [8]byte{}))
+			}
+			return err
+		}, false},
+		{"more of them", func(sends, _ *http2.Framer) (err error) {
+			for range mostUnanswered {
+				err = errors.Join(err, sends.WritePing(false, [8]byte{}))
+			}
+			return errors.Join(err, sends.WriteSettings())
+		}, true},
+		{"a stream that has been cancelled", func(_, answers *http2.Framer) error {
+			return answers.WriteRSTStream(1, http2.ErrCodeCancel)
+		}, false},
+		{"a stream whose number is not taken", func(_, answers *http2.Framer) error {
+			return answers.WriteRSTStream(1, http2.ErrCodeProtocol)
+		}, true},
+		{"the end of a connection", func(_, answers *http2.Framer) error {
+			return answers.WriteGoAway(1, http2.ErrCodeNo, nil)
+		}, false},
+		{"an error of a connection", func(_, answers *http2.Framer) error {
+			return answers.WriteGoAway(1, http2.ErrCodeProtocol, nil)
+		}, true},
+	} {
+		conn := &bytesConn{}
+		m := newMultiplexed(conn, &client{server: &Server{o: Options{Acquire: func(netip.Addr) (func(), bool) {
+			return func() {}, true
+		}}}})
+		conn.in.WriteString(http2.ClientPreface)
+		if err := c.do(http2.NewFramer(&conn.in, nil), http2.NewFramer(m, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(m); errors.Is(err, errGoneAway) != c.ends {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
