@@ -67,6 +67,8 @@ func TestSystemctl(t *testing.T) {
 		{"show app -P MainPID", 0, nil},
 		{"cat app", 0, []string{"# DIR/etc/app.service\n[Unit]", "# DIR/etc/app.service.d/10.conf\n[Service]"}},
 		{"reload app", 0, nil},
+		// What it says it has said before it is stopped.
+		{"journalctl -u app --no-pager", 0, []string{"]: hello\n", "]: oops\n", "]: reloaded "}},
 		{"list-units --type=service", 0, []string{"UNIT", "app.service", "loaded active   running", "An application"}},
 		{"list-unit-files app.service", 0, []string{"app.service", "enabled", "1 unit files listed."}},
 		{"list-dependencies", 0, []string{"default.target", "├─app.service"}},
