@@ -36,16 +36,16 @@ type multiplexed struct {
 	*client
 	in, out frames
 
-	mu       sync.Mutex
-	gone     bool           // closed, or the client has broken the protocol
-	leaving  bool           // net/http takes no further streams
-	asked    int            // pings and settings that are not answered
-	open     map[uint32]int // the bytes of the headers of streams
-	weight   int            // of these requests together
-	handled  int            // requests that have a handler; that of a stream which has been reset goes on
-	reset    int            // the weight of streams that have been reset, which net/http may have yet
-	seen     int            // of these, what had been reset before the last frame that it has written
-	releases []func()       // of what is counted
+	mu         sync.Mutex
+	gone       bool           // closed, or the client has broken the protocol
+	leaving    bool           // net/http takes no further streams
+	unanswered int            // pings and settings
+	open       map[uint32]int // the bytes of the headers of streams
+	weight     int            // of these requests together
+	handled    int            // requests that have a handler; that of a stream which has been reset goes on
+	reset      int            // the weight of streams that have been reset, which net/http may have yet
+	seen       int            // of these, what had been reset before the last frame that it has written
+	releases   []func()       // of what is counted
 }
 
 // newMultiplexed returns the connection of a client.
@@ -68,7 +68,7 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 		had, open := m.open[f.id]
 		switch {
 		case f.isQuestion():
-			m.asked++
+			m.unanswered++
 		case f.kind == http2.FrameHeaders && !open: // whatever its number is: net/http may not have opened a later one
 			m.open[f.id] = f.left
 			m.weight += weightOf(f.left)
@@ -82,7 +82,7 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 		}
 	})
 	switch {
-	case m.asked > mostUnanswered:
+	case m.unanswered > mostUnanswered:
 		return 0, errGoneAway
 	case m.count() > mostUncounted:
 		return 0, errUncounted
@@ -106,7 +106,7 @@ func (m *multiplexed) Write(b []byte) (int, error) {
 			return
 		case http2.FramePing, http2.FrameSettings:
 			if f.flags.Has(http2.FlagPingAck) { // of both
-				m.asked--
+				m.unanswered--
 			}
 			if f.kind == http2.FrameSettings {
 				return // net/http writes these after an error, too
