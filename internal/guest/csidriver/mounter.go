@@ -70,3 +70,13 @@ func (Mounter) Usage(path string) ([]*csi.VolumeUsage, error) {
 	}
 	return usage, nil
 }
+
+// MountFlags returns the mount options of a volume: "noatime,ro" is two, which all are to know.
+func MountFlags(c *csi.VolumeCapability) (flags []string) {
+	for flag := range strings.SplitSeq(strings.Join(c.GetMount().GetMountFlags(), ","), ",") {
+		if flag != "" {
+			flags = append(flags, flag)
+		}
+	}
+	return flags
+}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -125,7 +124,7 @@ func (n *node) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest)
 	if mounted {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
-	options := mountOptions(kind, capability.GetMount().GetMountFlags())
+	options := mountOptions(kind, csidriver.MountFlags(capability))
 	if err := n.mounter.FormatAndMount(source, target, kind, options, format); err != nil {
 		return nil, status.Errorf(codes.Internal, "could not format %q and mount it at %q: %v", source, target, err)
 	}
@@ -168,8 +167,8 @@ func (n *node) isStaged(path, device string) (bool, error) {
 
 // mountOptions returns the options of a mount, each once. An XFS volume and one from its snapshot have the same UUID.
 func mountOptions(kind string, flags []string) (options []string) {
-	for flag := range strings.SplitSeq(strings.Join(flags, ","), ",") { // "noatime,ro" is two, which all are to know
-		if flag != "" && !slices.Contains(options, flag) {
+	for _, flag := range flags {
+		if !slices.Contains(options, flag) {
 			options = append(options, flag)
 		}
 	}
@@ -292,7 +291,7 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 		if kind = fileSystem(capability); !slices.Contains([]string{ext3, ext4, xfs}, kind) {
 			return nil, csidriver.Invalid("NodePublishVolume: invalid fstype %s", kind)
 		}
-		options = mountOptions(kind, append(options, capability.GetMount().GetMountFlags()...))
+		options = mountOptions(kind, append(options, csidriver.MountFlags(capability)...))
 		err = n.mounter.MakeDir(target)
 	}
 	if err != nil {

@@ -244,6 +244,7 @@ func TestCapabilities(t *testing.T) {
 			says: "invalid access mode: MULTI_NODE_READER_ONLY"},
 		"raw":                  {all: []*csi.VolumeCapability{raw}, says: "only filesystem volumes are supported"},
 		"another account":      {all: []*csi.VolumeCapability{mode(many, "crossaccount")}, says: "cannot be set manually"},
+		"another, in a list":   {all: []*csi.VolumeCapability{mode(many, "noatime,crossaccount")}, says: "cannot be set manually"},
 		"a file system's name": {all: []*csi.VolumeCapability{ext4}, says: "invalid fstype: ext4", confirmed: true},
 	} {
 		t.Run(name, func(t *testing.T) {

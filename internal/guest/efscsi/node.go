@@ -99,7 +99,7 @@ func checkCapabilities(all []*csi.VolumeCapability) error {
 		if c.GetMount() == nil {
 			return errors.New("only filesystem volumes are supported")
 		}
-		if slices.Contains(c.GetMount().GetMountFlags(), attributeCrossAccount) {
+		if slices.Contains(csidriver.MountFlags(c), attributeCrossAccount) {
 			return errors.New("mount option 'crossaccount' cannot be set manually. The CSI driver automatically configures " +
 				"this based on Kubernetes secrets")
 		}
@@ -187,7 +187,7 @@ func (n *node) readVolume(r *csi.NodePublishVolumeRequest) (source string, optio
 	if r.GetReadonly() {
 		options.add("ro")
 	}
-	for _, flag := range r.GetVolumeCapability().GetMount().GetMountFlags() {
+	for _, flag := range csidriver.MountFlags(r.GetVolumeCapability()) {
 		flag = strings.ToLower(flag)
 		switch point, isPoint := strings.CutPrefix(flag, "accesspoint="); {
 		case isPoint && v.accessPoint != "" && point != v.accessPoint:

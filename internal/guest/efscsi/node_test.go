@@ -95,7 +95,7 @@ func TestMountsOfNodes(t *testing.T) {
 			source: fileSystem + ":/", options: "[tls]"},
 		"an access point is encrypted": {id: fileSystem + "::" + point, attributes: map[string]string{
 			"encryptInTransit": "false"}, source: fileSystem + ":/", options: "[accesspoint=" + point + " tls]"},
-		"options": {id: fileSystem, flags: []string{"tls", "IAM", "noatime", "awscredsuri=/x", "iam"},
+		"options": {id: fileSystem, flags: []string{"tls", "IAM", "noatime,awscredsuri=/x", "iam"},
 			source: fileSystem + ":/", options: "[tls iam noatime]"},
 		"to read":      {id: fileSystem, read: true, source: fileSystem + ":/", options: "[tls ro]"},
 		"for one node": {id: fileSystem, mode: once, source: fileSystem + ":/", options: "[tls]"},
