@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,6 +167,53 @@ func TestInformationalAnswersTakeNothing(t *testing.T) {
 	if !strings.Contains(hints, "Link: early") || strings.Contains(hints, "Connection") ||
 		!strings.Contains(answer, "Connection: close") || !strings.Contains(answer, "Link: late") {
 		t.Errorf("the answer is %q", got)
+	}
+}
+
+// headerAtWrite is an answer that keeps what its header has when it is written.
+type headerAtWrite struct {
+	http.ResponseWriter
+	had []http.Header
+}
+
+func (h *headerAtWrite) WriteHeader(status int) {
+	h.had = append(h.had, h.Header().Clone())
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// TestInformationalAnswersAreCopied writes 103 on HTTP/2 with the field without which net/http would not copy the
+// header, and reads it while httputil changes it.
+func TestInformationalAnswersAreCopied(t *testing.T) {
+	t.Parallel()
+	for h2, want := range map[bool]bool{true: true, false: false} {
+		inner := &headerAtWrite{ResponseWriter: httptest.NewRecorder()}
+		w := &writer{ResponseWriter: inner, e: &exchange{h2: h2}}
+		w.Header().Set("Link", "early")
+		w.WriteHeader(http.StatusEarlyHints)
+		_, copied := inner.had[0]["Content-Length"]
+		if _, left := w.Header()["Content-Length"]; copied != want || left || inner.had[0].Get("Link") != "early" {
+			t.Errorf("with HTTP/2 %v the header is %v, and %v then", h2, inner.had[0], w.Header())
+		}
+	}
+	r := newRig(t, secure(t, forwarding(groupOf("g", serveTarget(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "early")
+		w.WriteHeader(http.StatusEarlyHints)
+		_, _ = io.WriteString(w, "x")
+	}))), "a.example"))
+	early := ""
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error { early = fmt.Sprint(h); return nil }})
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://a.example/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := r.client(true).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); early != "map[Link:[early]]" || string(text) != "x" || answer.ProtoMajor != 2 {
+		t.Errorf("the answer is %s, then %q, %v", early, text, err)
 	}
 }
 

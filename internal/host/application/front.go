@@ -57,9 +57,10 @@ func (s *Server) frontFor(a Attributes) *front {
 			Protocols:                    protocols,
 			HTTP2: &http.HTTP2Config{
 				MaxConcurrentStreams:          maxStreams,
-				MaxReadFrameSize:              16 << 10,  // each connection keeps a buffer for the longest that has come
-				MaxReceiveBufferPerConnection: 256 << 10, // what a connection counts for (internal/connlimit)
-				MaxReceiveBufferPerStream:     256 << 10,
+				MaxReadFrameSize:              maxFrame,      // each connection keeps a buffer for the longest that has come
+				MaxReceiveBufferPerConnection: receiveWindow, // what a connection counts for (internal/connlimit)
+				MaxReceiveBufferPerStream:     receiveWindow,
+				MaxEncoderHeaderTableSize:     1, // none: net/http changes it, as clients say, while another goroutine uses it
 				SendPingTimeout:               idle,
 				WriteByteTimeout:              idle,
 			},

@@ -16,9 +16,17 @@ const (
 	// headerPart is the number of bytes of a header, as they come, for which a request counts once: of each, net/http
 	// makes up to 35 in the map of the names in a Trailer field.
 	headerPart = 7 << 10
-	// mostUnanswered is the number of pings and settings that a client may send before it takes the answers: net/http
-	// keeps a queue of them, and its memory for as long as the connection is there.
-	mostUnanswered = 256
+	// maxReference is the number of bytes that a byte of a header may stand for: a field of one before it.
+	maxReference = 4 << 10
+	// mostAhead is the number of frames that are read while others are being written, which the client has to take:
+	// net/http queues what it answers to them, and keeps the memory of that queue for as long as the connection is there.
+	mostAhead = 256
+	// shortestAnswer is the length in bytes of the shortest frame that is queued.
+	shortestAnswer = frameHeader + 4
+	// receiveWindow is the number of bytes that a client may send of a body before it is told that it may send more.
+	receiveWindow = 256 << 10
+	// maxFrame is the number of bytes that a client may send in a frame.
+	maxFrame = 16 << 10
 )
 
 // These end a connection of HTTP/2: one whose client goes on with requests that there is no room for, and one of which
@@ -28,61 +36,68 @@ var (
 	errGoneAway  = errors.New("the client has broken the protocol")
 )
 
+// stream is a request that has begun.
+type stream struct {
+	length  int   // of its header, as it came, in bytes
+	headers int   // frames that began one
+	window  int64 // the bytes of its body that its client may send
+}
+
 // multiplexed is a connection of HTTP/2 as net/http sees it, with TLS taken off. It follows the frames: net/http
 // refuses some requests itself, without a handler, and keeps them until their clients have taken the answer. Each
 // request counts like a connection, and one with a large header like several, until net/http says that it has ended.
+// What it queues to be written is bounded by what is read: no more frames than answers are taken, and no more of a body
+// than its client can know that it may send.
 type multiplexed struct {
 	net.Conn
 	*client
 	in, out frames
+	granted frames // of what is about to be written
 
-	mu         sync.Mutex
-	gone       bool           // closed, or the client has broken the protocol
-	leaving    bool           // net/http takes no further streams
-	unanswered int            // pings and settings
-	open       map[uint32]int // the bytes of the headers of streams
-	weight     int            // of these requests together
-	handled    int            // requests that have a handler; that of a stream which has been reset goes on
-	reset      int            // the weight of streams that have been reset, which net/http may have yet
-	seen       int            // of these, what had been reset before the last frame that it has written
-	releases   []func()       // of what is counted
+	mu       sync.Mutex
+	taken    *sync.Cond // nothing is being written, or the connection is gone
+	gone     bool       // closed, or the client has broken the protocol
+	writing  bool
+	ahead    int               // frames that were read while others were being written, less those that were since
+	leaving  bool              // net/http takes no further streams
+	open     map[uint32]stream // by their numbers
+	weight   int               // of these requests together
+	handled  int               // requests that have a handler; that of a stream which has been reset goes on
+	reset    int               // the weight of streams that have been reset, which net/http may have yet
+	seen     int               // of these, what had been reset before the last frame that it has written
+	twice    bool              // the stream that is being reset may be two, of one number
+	releases []func()          // of what is counted
 }
 
 // newMultiplexed returns the connection of a client.
 func newMultiplexed(c net.Conn, of *client) *multiplexed {
-	m := &multiplexed{Conn: c, client: of, open: map[uint32]int{}}
+	m := &multiplexed{Conn: c, client: of, open: map[uint32]stream{}}
+	m.taken = sync.NewCond(&m.mu)
 	m.in.left = len(http2.ClientPreface)
 	of.streams = m
 	return m
 }
 
-// Read reads from the client.
+// Read reads from the client, which is to take what it has been answered.
 func (m *multiplexed) Read(b []byte) (int, error) {
+	m.mu.Lock()
+	for m.writing && m.ahead >= mostAhead && !m.gone {
+		m.taken.Wait()
+	}
+	m.mu.Unlock()
 	n, err := m.Conn.Read(b)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
 		return 0, errGoneAway
 	}
-	m.in.follow(b[:n], func(f *frames) {
-		had, open := m.open[f.id]
-		switch {
-		case f.isQuestion():
-			m.unanswered++
-		case f.kind == http2.FrameHeaders && !open: // whatever its number is: net/http may not have opened a later one
-			m.open[f.id] = f.left
-			m.weight += weightOf(f.left)
-		case (f.kind == http2.FrameHeaders || f.kind == http2.FrameContinuation) && open:
-			m.open[f.id] = had + f.left
-			m.weight += weightOf(had+f.left) - weightOf(had)
-		}
-	}, func(f *frames) {
+	m.in.follow(b[:n], m.beginRead, func(f *frames) {
 		if f.kind == http2.FrameRSTStream {
 			m.reset += m.forget(f.id)
 		}
 	})
 	switch {
-	case m.unanswered > mostUnanswered:
+	case m.gone:
 		return 0, errGoneAway
 	case m.count() > mostUncounted:
 		return 0, errUncounted
@@ -90,30 +105,63 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// beginRead follows the header of a frame of the client. mu is held.
+func (m *multiplexed) beginRead(f *frames) {
+	if m.writing {
+		m.ahead++
+	}
+	s, open := m.open[f.id]
+	before := weightOf(s.length)
+	switch {
+	case f.kind == http2.FrameHeaders && !open: // whatever its number is: net/http may not have opened a later one
+		s, before = stream{window: receiveWindow}, 0
+		s.headers++
+		s.length += f.left
+	case f.kind == http2.FrameHeaders:
+		s.headers++
+		s.length += f.left
+	case f.kind == http2.FrameContinuation && open:
+		s.length += f.left
+	case f.kind == http2.FrameData && open:
+		s.window -= int64(f.left)
+	default:
+		return
+	}
+	m.open[f.id] = s
+	m.weight += weightOf(s.length) - before
+	if s.window < 0 || s.length > maxHeader+maxFrame {
+		m.gone = true // net/http keeps all of a header field that does not end
+	}
+}
+
 // Write writes to the client.
 func (m *multiplexed) Write(b []byte) (int, error) {
 	m.mu.Lock()
 	before := m.reset
+	m.writing = true
+	m.granted.follow(b, func(*frames) {}, func(f *frames) {
+		// The client may send more before this returns. What has no number yet is the window of the connection.
+		if s, open := m.open[f.id]; f.kind == http2.FrameWindowUpdate && open {
+			s.window += int64(binary.BigEndian.Uint32(f.payload[:4]))
+			m.open[f.id] = s
+		}
+	})
 	m.mu.Unlock()
 	n, err := m.Conn.Write(b)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.writing, m.ahead = false, max(0, m.ahead-n/shortestAnswer)
+	m.taken.Broadcast()
 	acts := false // net/http goes on to act on what it reads
 	m.out.follow(b[:n], func(f *frames) {
 		switch f.kind {
 		case http2.FrameGoAway:
 			m.leaving = true
 			return
-		case http2.FramePing, http2.FrameSettings:
-			if f.flags.Has(http2.FlagPingAck) { // of both
-				m.unanswered--
-			}
-			if f.kind == http2.FrameSettings {
-				return // net/http writes these after an error, too
-			}
-		case http2.FrameContinuation:
+		case http2.FrameSettings, http2.FrameContinuation: // net/http writes settings after an error, too
 			return
 		case http2.FrameRSTStream:
+			m.twice = m.open[f.id].headers > 1
 			m.reset += m.forget(f.id) // it may have been waiting for a handler
 		case http2.FrameHeaders, http2.FrameData:
 			if f.flags.Has(http2.FlagDataEndStream) { // of both
@@ -122,14 +170,14 @@ func (m *multiplexed) Write(b []byte) (int, error) {
 		}
 		acts = true
 	}, func(f *frames) {
-		// Of a stream that net/http resets for an error it may not have taken the number, which is then another's.
+		// Of a stream that net/http resets for an error it may not have taken the number, which another has used since.
 		code := f.payload[:4]
 		if f.kind == http2.FrameGoAway {
 			code = f.payload[4:]
 		}
 		broken := http2.ErrCode(binary.BigEndian.Uint32(code))
 		if f.kind == http2.FrameGoAway && broken != http2.ErrCodeNo ||
-			f.kind == http2.FrameRSTStream && broken == http2.ErrCodeProtocol {
+			f.kind == http2.FrameRSTStream && broken == http2.ErrCodeProtocol && m.twice {
 			m.gone = true
 		}
 	})
@@ -148,17 +196,17 @@ func (m *multiplexed) Write(b []byte) (int, error) {
 
 // weightOf returns for how many a request counts, by the bytes of its header. Of more than there may be, net/http reads
 // nothing.
-func weightOf(length int) int { return 1 + min(length, maxHeader)/headerPart }
+func weightOf(length int) int { return 1 + min(length+maxReference, maxHeader)/headerPart }
 
 // forget forgets a stream that has ended, and returns for how many it counted. mu is held.
 func (m *multiplexed) forget(id uint32) int {
-	length, open := m.open[id]
+	s, open := m.open[id]
 	if !open {
 		return 0
 	}
 	delete(m.open, id)
-	m.weight -= weightOf(length)
-	return weightOf(length)
+	m.weight -= weightOf(s.length)
+	return weightOf(s.length)
 }
 
 // Close implements net.Conn.
@@ -168,6 +216,7 @@ func (m *multiplexed) Close() error {
 	defer m.mu.Unlock()
 	m.gone, m.weight, m.reset, m.seen = true, 0, 0, 0
 	clear(m.open)
+	m.taken.Broadcast()
 	m.count()
 	return err
 }
@@ -221,11 +270,6 @@ type frames struct {
 	copied  int
 	header  [frameHeader]byte
 	read    int // bytes of the header
-}
-
-// isQuestion reports whether the other side answers the frame.
-func (f *frames) isQuestion() bool {
-	return (f.kind == http2.FramePing || f.kind == http2.FrameSettings) && !f.flags.Has(http2.FlagPingAck) // of both
 }
 
 // follow calls begins for each frame whose header ends in b, and ends for each whose payload does.

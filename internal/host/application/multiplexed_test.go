@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/net/http2"
 )
@@ -111,7 +112,7 @@ func TestResetStreamsCountWhileTheyWait(t *testing.T) {
 	write()
 	read(0, "a request that it has reset before")
 	// What a frame says of its length counts for no more than a header may have.
-	c.in.Write([]byte{0xff, 0xff, 0xff, byte(http2.FrameHeaders), 0, 0, 0, 0xff, 0xff})
+	c.in.Write([]byte{1, 0, 0, byte(http2.FrameHeaders), 0, 0, 0, 0xff, 0xff})
 	read(1+maxHeader/headerPart, "a header that is too long")
 	if err := answers.WriteGoAway(1, http2.ErrCodeFlowControl, nil); err != nil {
 		t.Fatal(err)
@@ -132,34 +133,65 @@ func TestResetStreamsCountWhileTheyWait(t *testing.T) {
 // TestBrokenConnectionsEnd has clients of which net/http keeps what nobody counts.
 func TestBrokenConnectionsEnd(t *testing.T) {
 	t.Parallel()
+	type rig struct {
+		sends, answers *http2.Framer
+		read           func() // what was sent
+	}
+	begin := func(r rig) error {
+		return r.sends.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true})
+	}
+	send := func(r rig, length int) (err error) {
+		for ; length > 0; length -= maxFrame {
+			err = errors.Join(err, r.sends.WriteData(1, false, make([]byte, min(length, maxFrame))))
+		}
+		return err
+	}
 	for _, c := range []struct {
 		name string
-		do   func(sends, answers *http2.Framer) error
+		do   func(rig) error
 		ends bool
 	}{
-		{"as many pings as may be", func(sends, _ *http2.Framer) (err error) {
-			for range mostUnanswered {
-				err = errors.Join(err, sends.WritePing(false, [8]byte{}))
+		{"a stream that has been cancelled", func(r rig) error {
+			return r.answers.WriteRSTStream(1, http2.ErrCodeCancel)
+		}, false},
+		{"a request that breaks the protocol", func(r rig) error {
+			err := begin(r)
+			r.read()
+			return errors.Join(err, r.answers.WriteRSTStream(1, http2.ErrCodeProtocol))
+		}, false},
+		{"a stream whose number may not have been taken", func(r rig) error {
+			err := errors.Join(begin(r), begin(r))
+			r.read()
+			return errors.Join(err, r.answers.WriteRSTStream(1, http2.ErrCodeProtocol))
+		}, true},
+		{"the end of a connection", func(r rig) error {
+			return r.answers.WriteGoAway(1, http2.ErrCodeNo, nil)
+		}, false},
+		{"an error of a connection", func(r rig) error {
+			return r.answers.WriteGoAway(1, http2.ErrCodeProtocol, nil)
+		}, true},
+		{"a body within its window", func(r rig) error { return errors.Join(begin(r), send(r, receiveWindow)) }, false},
+		{"a body beyond it", func(r rig) error { return errors.Join(begin(r), send(r, receiveWindow+1)) }, true},
+		{"a body within a window that has grown", func(r rig) error {
+			err := begin(r)
+			r.read()
+			return errors.Join(err, r.answers.WriteWindowUpdate(1, 9), send(r, receiveWindow+9))
+		}, false},
+		{"a body beyond it", func(r rig) error {
+			err := begin(r)
+			r.read()
+			return errors.Join(err, r.answers.WriteWindowUpdate(1, 9), r.answers.WriteWindowUpdate(0, 9),
+				send(r, receiveWindow+10))
+		}, true},
+		{"padding beyond a window", func(r rig) error {
+			return errors.Join(begin(r), send(r, receiveWindow), r.sends.WriteDataPadded(1, false, nil, []byte{}))
+		}, true},
+		{"a header that does not end", func(r rig) error {
+			err := r.sends.WriteHeaders(http2.HeadersFrameParam{StreamID: 1})
+			for range maxHeader/maxFrame + 2 {
+				err = errors.Join(err, r.sends.WriteContinuation(1, false, make([]byte, maxFrame)))
 			}
 			return err
-		}, false},
-		{"more of them", func(sends, _ *http2.Framer) (err error) {
-			for range mostUnanswered {
-				err = errors.Join(err, sends.WritePing(false, [8]byte{}))
-			}
-			return errors.Join(err, sends.WriteSettings())
-		}, true},
-		{"a stream that has been cancelled", func(_, answers *http2.Framer) error {
-			return answers.WriteRSTStream(1, http2.ErrCodeCancel)
-		}, false},
-		{"a stream whose number is not taken", func(_, answers *http2.Framer) error {
-			return answers.WriteRSTStream(1, http2.ErrCodeProtocol)
-		}, true},
-		{"the end of a connection", func(_, answers *http2.Framer) error {
-			return answers.WriteGoAway(1, http2.ErrCodeNo, nil)
-		}, false},
-		{"an error of a connection", func(_, answers *http2.Framer) error {
-			return answers.WriteGoAway(1, http2.ErrCodeProtocol, nil)
 		}, true},
 	} {
 		conn := &bytesConn{}
@@ -167,11 +199,61 @@ func TestBrokenConnectionsEnd(t *testing.T) {
 			return func() {}, true
 		}}}})
 		conn.in.WriteString(http2.ClientPreface)
-		if err := c.do(http2.NewFramer(&conn.in, nil), http2.NewFramer(m, nil)); err != nil {
+		read := func() {
+			if _, err := io.ReadAll(m); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		if err := c.do(rig{http2.NewFramer(&conn.in, nil), http2.NewFramer(m, nil), read}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadAll(m); errors.Is(err, errGoneAway) != c.ends {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+}
+
+// heldConn is a connection whose client takes something when it is let.
+type heldConn struct {
+	bytesConn
+	takes chan int
+}
+
+func (c *heldConn) Write([]byte) (int, error) { return <-c.takes, nil }
+
+// TestReadsWaitForAnswersToBeTaken has a client that sends pings, and takes nothing for a while, then little.
+func TestReadsWaitForAnswersToBeTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &heldConn{takes: make(chan int)}
+		m := newMultiplexed(c, &client{server: &Server{}})
+		c.in.WriteString(http2.ClientPreface)
+		if _, err := io.ReadFull(m, make([]byte, len(http2.ClientPreface))); err != nil {
+			t.Fatal(err)
+		}
+		sends := http2.NewFramer(&c.in, nil)
+		for range 3 * mostAhead {
+			if err := sends.WritePing(false, [8]byte{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answers := make([]byte, 100*shortestAnswer)
+		go func() { _, _ = m.Write(answers) }()
+		synctest.Wait()
+		read := 0
+		go func() {
+			for ping := make([]byte, frameHeader+8); ; read++ {
+				if _, err := io.ReadFull(m, ping); err != nil {
+					return
+				}
+			}
+		}()
+		if synctest.Wait(); read != mostAhead {
+			t.Errorf("while nothing is taken %d frames are read, want %d", read, mostAhead)
+		}
+		c.takes <- len(answers)
+		if synctest.Wait(); read != 3*mostAhead || m.ahead != mostAhead-100 {
+			t.Errorf("when 100 answers have been taken %d frames are read, and %d count", read, m.ahead)
+		}
+	})
 }

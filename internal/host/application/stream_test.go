@@ -52,7 +52,7 @@ func newStreams(t *testing.T, address string, window uint32) *streams {
 	if err := s.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}); err != nil {
 		t.Fatal(err)
 	}
-	s.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	s.framer.ReadMetaHeaders = hpack.NewDecoder(1, nil) // it keeps no field, although the server may think so
 	go s.read()
 	return s
 }
@@ -133,16 +133,29 @@ func (s *streams) ping() {
 	}
 }
 
-// wait waits for the status of the answer of a stream.
+// wait waits for the status of the answer of a stream; without one the connection has ended.
 func (s *streams) wait(id uint32) (status string) {
 	s.t.Helper()
 	eventually.True(s.t, "an answer", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		status = s.status[id]
-		return status != ""
+		return status != "" || s.closed
 	})
 	return status
+}
+
+// TestAnswersReferToNoOthers has a client that keeps no header fields: net/http changes the table of those which it has
+// sent when a client says so, and uses it at the same time.
+func TestAnswersReferToNoOthers(t *testing.T) {
+	t.Parallel()
+	rig := newRig(t, secure(t, forwarding(groupOf("g", say(t, "small"))), "a.example"))
+	s := newStreams(t, rig.address, 1<<16-1)
+	for range 3 {
+		if status := s.wait(s.send()); status != "200" {
+			t.Errorf("an answer like the one before it: %s", status)
+		}
+	}
 }
 
 // TestAnswersThatNobodyTakesEnd has a client that takes nothing of answers on HTTP/2 of each kind. Its requests count
