@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	v2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	corev1 "k8s.io/api/core/v1"
@@ -512,12 +513,21 @@ func (l *balancers) measureMemory() {
 			after/(1<<20), more+1)})
 }
 
-// measureRollingUpdate counts the requests that fail while a Deployment is updated, of 500 in a second, each by a
-// connection of its own.
+// measureRollingUpdate counts the requests that fail while a Deployment is updated.
 func (l *balancers) measureRollingUpdate() {
+	measureUnderLoad(l.b, "rolling update of a Deployment", "failed-requests", l.answers(l.service("rolled", nil)), func() {
+		l.Run(l.Config, "kubectl", "rollout", "restart", "deployment/web")
+		l.Run(l.Config, "kubectl", "rollout", "status", "deployment/web", "--timeout=5m")
+	})
+}
+
+// measureUnderLoad counts the requests that fail while something is updated, of 500 in a second, each by a connection of
+// its own.
+func measureUnderLoad(b *testing.B, what, metric, host string, update func()) {
+	b.Helper()
 	const rate = 500
-	host := l.answers(l.service("rolled", nil))
-	ctx, cancel := context.WithCancel(l.b.Context())
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
 	var made, failed atomic.Int64
 	var first atomic.Pointer[error]
 	var asking sync.WaitGroup
@@ -531,7 +541,7 @@ func (l *balancers) measureRollingUpdate() {
 			case <-tick.C:
 			}
 			asking.Go(func() {
-				err := askOnce(l.b.Context(), host)
+				err := askOnce(b.Context(), host)
 				if made.Add(1); err != nil {
 					failed.Add(1)
 					first.CompareAndSwap(nil, &err)
@@ -540,8 +550,7 @@ func (l *balancers) measureRollingUpdate() {
 		}
 	})
 	began := time.Now()
-	l.Run(l.Config, "kubectl", "rollout", "restart", "deployment/web")
-	l.Run(l.Config, "kubectl", "rollout", "status", "deployment/web", "--timeout=5m")
+	update()
 	took := time.Since(began)
 	cancel()
 	asking.Wait()
@@ -549,7 +558,55 @@ func (l *balancers) measureRollingUpdate() {
 	if err := first.Load(); err != nil {
 		beside += "; the first failure: " + (*err).Error()
 	}
-	l.b.ReportMetric(float64(failed.Load()), "failed-requests")
-	report(row{"rolling update of a Deployment under 500 requests/s: failed requests", fmt.Sprint(failed.Load()), "0",
-		beside})
+	b.ReportMetric(float64(failed.Load()), metric)
+	report(row{what + " under 500 requests/s: failed requests", fmt.Sprint(failed.Load()), "0", beside})
+}
+
+// groupServers are two pods that serve, which the nodes of a managed node group have without anything else.
+const groupServers = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      automountServiceAccountToken: false
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway,
+         labelSelector: {matchLabels: {app: web}}}
+      containers:
+      - name: web
+        image: ` + harness.Agnhost + `
+        args: [porter]
+        env: [{name: SERVE_PORT_8080, value: hello}]
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+        lifecycle: {preStop: {sleep: {seconds: 5}}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: default}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+`
+
+// BenchmarkLoadBalancerOfNodegroup counts the requests to a Service that fail while the nodes of a managed node group
+// are replaced.
+func BenchmarkLoadBalancerOfNodegroup(b *testing.B) {
+	f := clustertest.Empty(b, "balance", version)
+	kube, _ := kubernetesClient(b, f.Daemon, "balance")
+	l := &balancers{Fixture: f, b: b, kube: kube}
+	g := groupsOf(b, f.Daemon, f.Cluster, f.SubnetIDs)
+	g.create("workers", 2, func(in *eks.CreateNodegroupInput) {
+		in.ReleaseVersion = aws.String(clustertest.Release(b, version, 1))
+	})
+	g.active("workers")
+	f.Apply(groupServers)
+	l.awaitWeb()
+	measureUnderLoad(b, "update of a managed node group with two nodes", "failed-requests",
+		l.answers(l.service("rolled", nil)), func() {
+			g.update("workers", func(in *eks.UpdateNodegroupVersionInput) {
+				in.ReleaseVersion = aws.String(clustertest.Release(b, version, 0))
+			})
+		})
 }

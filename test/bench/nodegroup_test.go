@@ -70,6 +70,32 @@ func (g nodegroups) active(name string) {
 	}
 }
 
+// update updates a group, and waits for the end of that.
+func (g nodegroups) update(name string, change func(*eks.UpdateNodegroupVersionInput)) {
+	g.b.Helper()
+	in := &eks.UpdateNodegroupVersionInput{ClusterName: &g.cluster, NodegroupName: &name}
+	change(in)
+	out, err := g.client.UpdateNodegroupVersion(g.b.Context(), in)
+	if err != nil {
+		g.b.Fatal(err)
+	}
+	if err := eventually.Try(50*time.Millisecond, func() error {
+		now, err := g.client.DescribeUpdate(g.b.Context(), &eks.DescribeUpdateInput{Name: &g.cluster,
+			NodegroupName: &name, UpdateId: out.Update.Id})
+		switch {
+		case err != nil:
+			return err
+		case now.Update.Status == ekstypes.UpdateStatusSuccessful:
+			return nil
+		case now.Update.Status == ekstypes.UpdateStatusInProgress:
+			return errors.New("the update is in progress")
+		}
+		return eventually.Never(fmt.Errorf("the update is %s: %s", now.Update.Status, harness.Text(now.Update.Errors)))
+	}); err != nil {
+		g.b.Fatal(err)
+	}
+}
+
 func (g nodegroups) delete(name string) {
 	g.b.Helper()
 	if _, err := g.client.DeleteNodegroup(g.b.Context(), &eks.DeleteNodegroupInput{ClusterName: &g.cluster,
@@ -137,26 +163,7 @@ func BenchmarkUpgradeNodegroup(b *testing.B) {
 	s.AwaitNodes(s.RunInstances(1, s.AL2023(to), s.SubnetIDs[0], s.NodeConfig("--node-labels=role=client"))...)
 	s.Workload("workers")
 	start := time.Now()
-	out, err := g.client.UpdateNodegroupVersion(b.Context(), &eks.UpdateNodegroupVersionInput{ClusterName: &s.Cluster,
-		NodegroupName: aws.String("workers"), Version: aws.String(to)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := eventually.Try(50*time.Millisecond, func() error {
-		now, err := g.client.DescribeUpdate(b.Context(), &eks.DescribeUpdateInput{Name: &s.Cluster,
-			NodegroupName: aws.String("workers"), UpdateId: out.Update.Id})
-		switch {
-		case err != nil:
-			return err
-		case now.Update.Status == ekstypes.UpdateStatusSuccessful:
-			return nil
-		case now.Update.Status == ekstypes.UpdateStatusInProgress:
-			return errors.New("the update is in progress")
-		}
-		return eventually.Never(fmt.Errorf("the update is %s: %s", now.Update.Status, harness.Text(now.Update.Errors)))
-	}); err != nil {
-		b.Fatal(err)
-	}
+	g.update("workers", func(in *eks.UpdateNodegroupVersionInput) { in.Version = aws.String(to) })
 	took := time.Since(start)
 	failed, restarts := s.Refused()
 	for _, line := range failed {

@@ -19,7 +19,6 @@ import (
 	v2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
-	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
@@ -134,7 +133,7 @@ func TestNoRequestIsLostInARollingUpdate(t *testing.T) {
 		t.Skip("user namespaces:", err)
 	}
 	r := &rig{clustertest.Empty(t, "roll", "1.35"), t}
-	old, latest := releases(t, "1.35")
+	old, latest := clustertest.Release(t, "1.35", 1), clustertest.Release(t, "1.35", 0)
 	r.AWS(nil, append([]string{"eks", "create-nodegroup", "--cluster-name", r.Cluster, "--nodegroup-name", "workers",
 		"--node-role", clustertest.RoleARN(clustertest.NodeRole), "--release-version", old,
 		"--scaling-config", "minSize=1,maxSize=4,desiredSize=2", "--subnets"}, r.SubnetIDs...)...)
@@ -260,20 +259,4 @@ func (r *rig) instances(targets string) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// releases returns the two newest release versions of the Amazon Linux 2023 image for a Kubernetes version.
-func releases(t *testing.T, version string) (old, latest string) {
-	t.Helper()
-	var all []string
-	for _, i := range ami.All(harness.Region) {
-		if i.Family == ami.AL2023 && i.KubernetesVersion == version && i.Variant == ami.Standard &&
-			i.Architecture == "x86_64" {
-			all = append(all, i.Release)
-		}
-	}
-	if len(all) < 2 {
-		t.Fatalf("there are only the releases %v of %s", all, version)
-	}
-	return all[1], all[0]
 }

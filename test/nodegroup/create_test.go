@@ -28,7 +28,7 @@ func (c *cluster) create() {
 	}{
 		{"status", g.Status, ekstypes.NodegroupStatusActive},
 		{"version", *g.Version, from},
-		{"release version", *g.ReleaseVersion, release(c.t, from, 0)},
+		{"release version", *g.ReleaseVersion, clustertest.Release(c.t, from, 0)},
 		{"AMI type", g.AmiType, ekstypes.AMITypesAl2023X8664Standard},
 		{"capacity type", g.CapacityType, ekstypes.CapacityTypesOnDemand},
 		{"disk size", *g.DiskSize, int32(20)},

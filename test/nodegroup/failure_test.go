@@ -135,7 +135,7 @@ spec: {maxUnavailable: 0, selector: {matchLabels: {app: stubborn}}}
 
 // createStubborn makes a group with a pod that no eviction is allowed of.
 func (c *cluster) createStubborn() {
-	c.createGroup("stubborn", "--release-version", release(c.t, to, 1), "--subnets", c.SubnetIDs[0], "--scaling-config",
+	c.createGroup("stubborn", "--release-version", clustertest.Release(c.t, to, 1), "--subnets", c.SubnetIDs[0], "--scaling-config",
 		"minSize=1,maxSize=1,desiredSize=1",
 		"--update-config", "maxUnavailable=1,updateStrategy=MINIMAL")
 }
@@ -164,7 +164,7 @@ func (c *cluster) stubbornFails() {
 		c.t.Fatalf("the update is %s: %s; the pod is %s", u.Status, harness.Text(u.Errors), pod)
 	}
 	g := c.becomes("stubborn", ekstypes.NodegroupStatusActive)
-	if *g.ReleaseVersion != release(c.t, to, 1) {
+	if *g.ReleaseVersion != clustertest.Release(c.t, to, 1) {
 		c.t.Errorf("after the update has failed the release version is %s", *g.ReleaseVersion)
 	}
 	c.waitForNodes("stubborn", 1, to)
@@ -176,7 +176,7 @@ func (c *cluster) forceStubborn() {
 	id := c.update("update-nodegroup-version", "--cluster-name", c.Cluster, "--nodegroup-name", "stubborn", "--force")
 	c.succeeds("stubborn", id)
 	g := c.becomes("stubborn", ekstypes.NodegroupStatusActive)
-	if *g.ReleaseVersion != release(c.t, to, 0) {
+	if *g.ReleaseVersion != clustertest.Release(c.t, to, 0) {
 		c.t.Errorf("the release version is %s", *g.ReleaseVersion)
 	}
 	c.waitForNodes("stubborn", 1, to)

@@ -18,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
@@ -253,23 +252,6 @@ func (c *cluster) update(args ...string) string {
 	var out struct{ Update struct{ Id, Status string } }
 	c.AWS(&out, append([]string{"eks"}, args...)...)
 	return out.Update.Id
-}
-
-// release returns the release version of the Amazon Linux 2023 image for a Kubernetes version: the newest is 0, the one
-// before it 1.
-func release(t testing.TB, version string, older int) string {
-	t.Helper()
-	var all []string
-	for _, i := range ami.All(harness.Region) {
-		if i.Family == ami.AL2023 && i.KubernetesVersion == version && i.Variant == ami.Standard &&
-			i.Architecture == "x86_64" {
-			all = append(all, i.Release)
-		}
-	}
-	if len(all) <= older {
-		t.Fatalf("there are only the releases %v of %s", all, version)
-	}
-	return all[older]
 }
 
 // audit waits for an event in the audit log that matches a filter pattern, and gives it back.

@@ -84,7 +84,7 @@ func (c *cluster) upgrade() {
 		c.t.Errorf("there were %d nodes at most: the old ones went before the new ones came", most)
 	}
 	g := c.becomes("workers", ekstypes.NodegroupStatusActive)
-	if *g.Version != to || *g.ReleaseVersion != release(c.t, to, 0) || *g.ScalingConfig.DesiredSize != 3 {
+	if *g.Version != to || *g.ReleaseVersion != clustertest.Release(c.t, to, 0) || *g.ScalingConfig.DesiredSize != 3 {
 		c.t.Errorf("the group is %s", harness.Text(g))
 	}
 	c.waitForNodes("workers", 3, to)

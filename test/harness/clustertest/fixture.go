@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/test/harness"
@@ -119,6 +120,23 @@ func (s *Fixture) AL2(version string) string {
 func (s *Fixture) AL2023(version string) string {
 	return s.Parameter("/aws/service/eks/optimized-ami/" + version +
 		"/amazon-linux-2023/x86_64/standard/recommended/image_id")
+}
+
+// Release returns the release version of the Amazon Linux 2023 image for a Kubernetes version: the newest is 0, the one
+// before it 1.
+func Release(t testing.TB, version string, older int) string {
+	t.Helper()
+	var all []string
+	for _, i := range ami.All(harness.Region) {
+		if i.Family == ami.AL2023 && i.KubernetesVersion == version && i.Variant == ami.Standard &&
+			i.Architecture == "x86_64" {
+			all = append(all, i.Release)
+		}
+	}
+	if len(all) <= older {
+		t.Fatalf("there are only the releases %v of %s", all, version)
+	}
+	return all[older]
 }
 
 // Bootstrap returns the user data of an AL2 node.
