@@ -170,6 +170,30 @@ func TestInformationalAnswersTakeNothing(t *testing.T) {
 	}
 }
 
+// TestClientsMayGoOn has clients that ask whether they are to send a body. Nobody asks the target, which says something
+// else first.
+func TestClientsMayGoOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, forwarding(groupOf("g", serveTarget(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %q", body, r.Header["Expect"])
+	}))))
+	const request = "POST / HTTP/1.%d\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\n" +
+		"Content-Length: %d\r\n\r\n%s"
+	for _, c := range []struct {
+		version   int
+		body      string
+		continues bool
+	}{{1, "x", true}, {1, "", false}, {0, "x", false}} {
+		got := r.raw(fmt.Sprintf(request, c.version, len(c.body), c.body))
+		if continues := strings.HasPrefix(got, "HTTP/1.1 100 Continue\r\n\r\n"); continues != c.continues ||
+			strings.Count(got, " 100 ") > 1 || !strings.HasSuffix(got, c.body+" []") {
+			t.Errorf("HTTP/1.%d with the body %q: %q", c.version, c.body, got)
+		}
+	}
+}
+
 // headerAtWrite is an answer that keeps what its header has when it is written.
 type headerAtWrite struct {
 	http.ResponseWriter
@@ -212,7 +236,8 @@ func TestInformationalAnswersAreCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if text, err := io.ReadAll(answer.Body); early != "map[Link:[early]]" || string(text) != "x" || answer.ProtoMajor != 2 {
+	text, err := io.ReadAll(answer.Body)
+	if early != "map[Link:[early]]" || string(text) != "x" || answer.ProtoMajor != 2 {
 		t.Errorf("the answer is %s, then %q, %v", early, text, err)
 	}
 }

@@ -26,6 +26,7 @@ type client struct {
 	address netip.AddrPort
 	since   time.Time
 	tls     *tls.ConnectionState // nil without TLS
+	under   net.Conn             // what TLS is on; nil without
 	// certificate is the ARN of the certificate that it was shown, and named is set if it asked for it by name.
 	certificate string
 	named       bool
@@ -83,7 +84,7 @@ func (s *Server) acceptClient(c net.Conn) {
 	}
 	under.End()
 	state := secure.ConnectionState()
-	peer.tls = &state
+	peer.tls, peer.under = &state, c
 	s.logConnection(st, peer, true, nil)
 	if state.NegotiatedProtocol == "h2" {
 		s.queueConnection(newMultiplexed(secure, peer), true)
@@ -133,6 +134,9 @@ func (p *plain) Write(b []byte) (int, error) {
 
 // Read reads from the client. One that has sent a part of a request and then nothing is told that.
 func (p *plain) Read(b []byte) (int, error) {
+	if err := p.boundAnswer(p.Conn); err != nil {
+		return 0, err
+	}
 	n, err := p.fields.Read(p.Conn, b)
 	if n > 0 {
 		p.partial.Store(true)
@@ -145,6 +149,26 @@ func (p *plain) Read(b []byte) (int, error) {
 		p.server.logUnread(p.client, http.StatusRequestTimeout)
 	}
 	return n, err
+}
+
+// Close closes the connection.
+func (p *plain) Close() error { return p.close(p.Conn) }
+
+// boundAnswer gives the client the idle timeout to take what TLS answers by itself, while it is read: to a change of
+// keys, say.
+func (c *client) boundAnswer(conn net.Conn) error {
+	if c.under == nil {
+		return nil
+	}
+	return conn.SetWriteDeadline(time.Now().Add(c.server.state.Load().idle))
+}
+
+// close closes a connection, also while TLS waits for the client to take such an answer.
+func (c *client) close(conn net.Conn) error {
+	if c.under != nil {
+		defer time.AfterFunc(refusalTime, func() { c.under.Close() }).Stop()
+	}
+	return conn.Close()
 }
 
 // epoch is the zero of times that are compared among themselves.

@@ -190,6 +190,8 @@ func (w *writer) WriteHeader(status int) {
 		}
 		w.e.status = status
 		w.e.finishHeaders(w.Header())
+	} else if w.e.group != nil && w.e.group.spec.Version != HTTP1 && status != http.StatusSwitchingProtocols {
+		return // the connection to the target, which others share, would wait for the client
 	} else if w.e.h2 {
 		// Of a header with this field, net/http writes a copy without it. Of another, it may go on to read that when the
 		// stream has been reset and the header is being changed: https://go.dev/issue/67940.

@@ -135,7 +135,6 @@ func (p *pool) newTransport(spec TargetGroup, idle time.Duration) *http.Transpor
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    128,
 		IdleConnTimeout:        idle,
-		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: maxAnswerHeader,
 		WriteBufferSize:        8 << 10,
 		ReadBufferSize:         8 << 10,

@@ -21,8 +21,10 @@ const (
 	// mostAhead is the number of frames that are read while others are being written, which the client has to take:
 	// net/http queues what it answers to them, and keeps the memory of that queue for as long as the connection is there.
 	mostAhead = 256
-	// shortestAnswer is the length in bytes of the shortest frame that is queued.
-	shortestAnswer = frameHeader + 4
+	// longestAnswer is the length in bytes of the longest frame that is queued, the answer to a ping.
+	longestAnswer = frameHeader + 8
+	// writeBuffer is the number of bytes of net/http's buffer. It writes less when no answer is queued.
+	writeBuffer = 4 << 10
 	// receiveWindow is the number of bytes that a client may send of a body before it is told that it may send more.
 	receiveWindow = 256 << 10
 	// maxFrame is the number of bytes that a client may send in a frame.
@@ -58,7 +60,7 @@ type multiplexed struct {
 	taken    *sync.Cond // nothing is being written, or the connection is gone
 	gone     bool       // closed, or the client has broken the protocol
 	writing  bool
-	ahead    int               // frames that were read while others were being written, less those that were since
+	ahead    int               // answers to frames that were read while others were being written, less what was since
 	leaving  bool              // net/http takes no further streams
 	open     map[uint32]stream // by their numbers
 	weight   int               // of these requests together
@@ -85,6 +87,9 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 		m.taken.Wait()
 	}
 	m.mu.Unlock()
+	if err := m.boundAnswer(m.Conn); err != nil {
+		return 0, err
+	}
 	n, err := m.Conn.Read(b)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,8 +97,11 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 		return 0, errGoneAway
 	}
 	m.in.follow(b[:n], m.beginRead, func(f *frames) {
-		if f.kind == http2.FrameRSTStream {
+		switch about := binary.BigEndian.Uint32(f.payload[:4]) & (1<<31 - 1); {
+		case f.kind == http2.FrameRSTStream:
 			m.reset += m.forget(f.id)
+		case f.kind == http2.FramePriority && about == f.id, f.kind == http2.FrameWindowUpdate && about == 0:
+			m.gone = true // net/http would reset a stream that it may not have opened
 		}
 	})
 	switch {
@@ -108,7 +116,9 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 // beginRead follows the header of a frame of the client. mu is held.
 func (m *multiplexed) beginRead(f *frames) {
 	if m.writing {
-		m.ahead++
+		if m.ahead++; f.kind == http2.FrameData {
+			m.ahead++ // of a stream that has ended, it opens the window of the connection, too
+		}
 	}
 	s, open := m.open[f.id]
 	before := weightOf(s.length)
@@ -138,7 +148,9 @@ func (m *multiplexed) beginRead(f *frames) {
 func (m *multiplexed) Write(b []byte) (int, error) {
 	m.mu.Lock()
 	before := m.reset
-	m.writing = true
+	if m.writing = true; len(b) < writeBuffer {
+		m.ahead = 0
+	}
 	m.granted.follow(b, func(*frames) {}, func(f *frames) {
 		// The client may send more before this returns. What has no number yet is the window of the connection.
 		if s, open := m.open[f.id]; f.kind == http2.FrameWindowUpdate && open {
@@ -150,7 +162,7 @@ func (m *multiplexed) Write(b []byte) (int, error) {
 	n, err := m.Conn.Write(b)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.writing, m.ahead = false, max(0, m.ahead-n/shortestAnswer)
+	m.writing, m.ahead = false, max(0, m.ahead-n/longestAnswer)
 	m.taken.Broadcast()
 	acts := false // net/http goes on to act on what it reads
 	m.out.follow(b[:n], func(f *frames) {
@@ -211,7 +223,7 @@ func (m *multiplexed) forget(id uint32) int {
 
 // Close implements net.Conn.
 func (m *multiplexed) Close() error {
-	err := m.Conn.Close()
+	err := m.close(m.Conn)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.gone, m.weight, m.reset, m.seen = true, 0, 0, 0

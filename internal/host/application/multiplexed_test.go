@@ -170,6 +170,18 @@ func TestBrokenConnectionsEnd(t *testing.T) {
 		{"an error of a connection", func(r rig) error {
 			return r.answers.WriteGoAway(1, http2.ErrCodeProtocol, nil)
 		}, true},
+		{"a priority", func(r rig) error {
+			return r.sends.WritePriority(5, http2.PriorityParam{StreamDep: 3, Exclusive: true})
+		}, false},
+		{"a stream that depends on itself", func(r rig) error {
+			return r.sends.WritePriority(5, http2.PriorityParam{StreamDep: 5})
+		}, true},
+		{"a stream that depends on itself alone", func(r rig) error {
+			return r.sends.WritePriority(5, http2.PriorityParam{StreamDep: 5, Exclusive: true})
+		}, true},
+		{"a window that does not grow", func(r rig) error {
+			return r.sends.WriteRawFrame(http2.FrameWindowUpdate, 0, 5, make([]byte, 4))
+		}, true},
 		{"a body within its window", func(r rig) error { return errors.Join(begin(r), send(r, receiveWindow)) }, false},
 		{"a body beyond it", func(r rig) error { return errors.Join(begin(r), send(r, receiveWindow+1)) }, true},
 		{"a body within a window that has grown", func(r rig) error {
@@ -237,7 +249,7 @@ func TestReadsWaitForAnswersToBeTaken(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		answers := make([]byte, 100*shortestAnswer)
+		answers := make([]byte, 100*longestAnswer)
 		go func() { _, _ = m.Write(answers) }()
 		synctest.Wait()
 		read := 0

@@ -431,6 +431,7 @@ func (b *balancer) serveHTTP() {
 			}
 			r, end := watchBody(w, r, idle)
 			defer end()
+			application.Continue(w, r)
 			forward.ServeHTTP(w, r)
 		}),
 		ConnState: clients.observe, ConnContext: clients.inContext,
