@@ -71,7 +71,8 @@ var Rules = []Rule{
 		"internal/regexsize", "internal/region", "internal/sizedcache", "internal/store", "kubernetes"}, outside,
 		"the API layer validates, authorizes, and records the desired state; it imports no controller and reaches " +
 			"nothing else"},
-	{"internal/aws/logs", []string{"internal/aws/wire", "internal/logs", "internal/record", "internal/store"}, outside,
+	{"internal/aws/logs", []string{"internal/aws/iam/policy", "internal/aws/wire", "internal/logs", "internal/record",
+		"internal/store"}, outside,
 		"the API layer of CloudWatch Logs: log events are too large for the store, so it reads and appends them " +
 			"where they are"},
 	{"internal/aws/cloudformation", []string{"internal/aws/wire", "internal/cloudformation", "internal/record",

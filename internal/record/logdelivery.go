@@ -1,6 +1,7 @@
 package record
 
 import (
+	"strings"
 	"time"
 
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
@@ -89,6 +90,13 @@ func LogDeliverySourcesByResource(s *store.Store) store.Index[LogDeliverySource]
 // LogDeliveryDestinations returns the table of delivery destinations, by LogDeliveryKey.
 func LogDeliveryDestinations(s *store.Store) store.Table[LogDeliveryDestination] {
 	return store.NewTable[LogDeliveryDestination](s, "log-delivery-destinations")
+}
+
+// StreamName returns the name of the log stream that the source is delivered to: its log type, and the load balancer as
+// its logs name it.
+func (s LogDeliverySource) StreamName() string {
+	_, name, _ := strings.Cut(s.ResourceARN, ":loadbalancer/")
+	return s.LogType + "_" + name
 }
 
 // LogDeliveries returns the table of deliveries, by LogDeliveryKey of their ID.

@@ -209,6 +209,10 @@ var notAuthorized = map[string]string{
 	"logs:*.S3DeliveryConfiguration/*":   "is not supported",
 	"logs:PutDeliveryDestination.Role*":  "is not supported",
 	"logs:GetLogRecord.LogRecordPointer": "names an event of a group, which is authorized when it exists",
+	"logs:PutDeliveryDestination.Delivery*": "CreateDelivery asks for logs:PutResourcePolicy of the group, unless its " +
+		"resource policies let deliveries in",
+	"logs:*ResourcePolicy.PolicyName":         "AWS has no resources for resource policies",
+	"logs:*ResourcePolicy.ExpectedRevisionId": "is what the caller has read of the policy, whose group is authorized",
 
 	"shield:ListProtections.InclusionFilters/*": "selects among what the caller may read",
 

@@ -130,10 +130,14 @@ func (s *Service) CreateDelivery(ctx context.Context, in *cloudwatchlogs.CreateD
 		if err := checkDeliveryQuota(s.deliveries, at, "deliveries"); err != nil {
 			return nil, err
 		}
+		ops, err := s.admit(ctx, destination.Value.Group, source.Value)
+		if err != nil {
+			return nil, err
+		}
 		// Writing both keeps either from being deleted by who has seen no delivery.
-		err = s.store.Txn(ctx, s.sources.UpdateOp(source), s.destinations.UpdateOp(destination),
-			s.deliveries.CreateOp(d.Key(), d))
-		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) {
+		err = s.store.Txn(ctx, append(ops, s.sources.UpdateOp(source), s.destinations.UpdateOp(destination),
+			s.deliveries.CreateOp(d.Key(), d))...)
+		if isOutdated(err) {
 			continue
 		}
 		if err != nil {
@@ -341,15 +345,23 @@ func NewDeliveryStreams(s *store.Store) DeliveryStreams {
 	return DeliveryStreams{New(Options{Store: s})}
 }
 
-// Ensure returns the IDs of a log group and of a stream of it, and makes the stream when there is none. It returns
-// store.ErrNotFound while there is no such group.
-func (d DeliveryStreams) Ensure(ctx context.Context, account, region, group, stream string) (groupID, streamID uint64,
-	err error) {
-	s := d.service
+// Ensure returns the IDs of a log group and of the stream of a source in it, and makes the stream when there is none.
+// It returns store.ErrNotFound while there is no such group, and vended.ErrRefused while no resource policy lets the
+// source be delivered there.
+func (d DeliveryStreams) Ensure(ctx context.Context, source record.LogDeliverySource, group string) (groupID,
+	streamID uint64, err error) {
+	s, stream := d.service, source.StreamName()
 	for {
-		row, err := s.groups.Get(ctx, record.LogGroupKey(account, region, group))
+		row, err := s.groups.Get(ctx, record.LogGroupKey(source.Account, source.Region, group))
 		if err != nil {
 			return 0, 0, fmt.Errorf("find log group %s: %w", group, err)
+		}
+		decision, err := s.decideDelivery(ctx, source, group)
+		if err != nil {
+			return 0, 0, fmt.Errorf("evaluate the resource policies of log group %s: %w", group, err)
+		}
+		if !decision.Allowed() {
+			return 0, 0, fmt.Errorf("%w, %s", vended.ErrRefused, decision.Reason())
 		}
 		key := record.LogStreamKey(row.Value.ID, stream)
 		found, err := s.streams.Get(ctx, key)
@@ -359,11 +371,10 @@ func (d DeliveryStreams) Ensure(ctx context.Context, account, region, group, str
 		if !errors.Is(err, store.ErrNotFound) {
 			return 0, 0, fmt.Errorf("find log stream %s: %w", stream, err)
 		}
-		made := record.LogStream{Account: account, GroupID: row.Value.ID, Name: stream, ID: randomID(),
+		made := record.LogStream{Account: source.Account, GroupID: row.Value.ID, Name: stream, ID: randomID(),
 			CreatedAt: s.timestamp()}
 		err = s.store.Txn(ctx, s.groups.CheckOp(row), s.streams.CreateOp(key, made))
-		if err != nil && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) &&
-			!errors.Is(err, store.ErrExists) {
+		if err != nil && !isOutdated(err) {
 			return 0, 0, fmt.Errorf("create log stream %s: %w", stream, err)
 		}
 	}

@@ -350,8 +350,7 @@ func TestDeliveryTargets(t *testing.T) {
 			"elasticloadbalancing:AllowVendedLogDeliveryForResource " + web + " aws:ResourceTag/team=web"}},
 		{"PutDeliveryDestination", call(c.PutDeliveryDestination, ctx, &cloudwatchlogs.PutDeliveryDestinationInput{
 			Name: name, DeliveryDestinationConfiguration: toGroup("g:*")}), []string{
-			"logs:PutDeliveryDestination " + destinationARN + "web",
-			"logs:PutResourcePolicy " + groupARN + "g:log-stream:"}},
+			"logs:PutDeliveryDestination " + destinationARN + "web"}},
 		{"CreateDelivery", call(c.CreateDelivery, ctx, &cloudwatchlogs.CreateDeliveryInput{DeliverySourceName: name,
 			DeliveryDestinationArn: aws.String(destinationARN + "none")}), []string{
 			"logs:CreateDelivery arn:aws:logs:" + region + ":" + account + ":delivery:*",
@@ -483,14 +482,25 @@ func TestDeliveryStreams(t *testing.T) {
 	w := newFixture(t)
 	w.group("g")
 	s := coracle.NewDeliveryStreams(w.store)
-	group, stream, err := s.Ensure(t.Context(), account, region, "g", "s")
+	source := record.LogDeliverySource{Account: account, Region: region, Name: "web", LogType: vended.ApplicationAccess,
+		ResourceARN: record.LoadBalancingARN(account, region, "loadbalancer/app/web/1")}
+	if _, _, err := s.Ensure(t.Context(), source, "g"); !errors.Is(err, vended.ErrRefused) {
+		t.Errorf("without a resource policy: %v", err)
+	}
+	w.policy("g", admits)
+	group, stream, err := s.Ensure(t.Context(), source, "g")
 	if err != nil || group == 0 || stream == 0 {
 		t.Fatal(group, stream, err)
 	}
-	if g, again, err := s.Ensure(t.Context(), account, region, "g", "s"); err != nil || g != group || again != stream {
+	if g, again, err := s.Ensure(t.Context(), source, "g"); err != nil || g != group || again != stream {
 		t.Errorf("again it is %d in %d, %v", again, g, err)
 	}
-	if _, _, err := s.Ensure(t.Context(), account, region, "none", "s"); !errors.Is(err, store.ErrNotFound) {
+	if _, _, err := s.Ensure(t.Context(), source, "none"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("without a group: %v", err)
+	}
+	out, err := w.client.DescribeLogStreams(t.Context(), &cloudwatchlogs.DescribeLogStreamsInput{
+		LogGroupName: aws.String("g")})
+	if err != nil || len(out.LogStreams) != 1 || *out.LogStreams[0].LogStreamName != "ALB_ACCESS_LOGS_app/web/1" {
+		t.Errorf("the streams are %+v, %v", out, err)
 	}
 }

@@ -23,18 +23,7 @@ func (s *Service) deliveryDestinationHandlers() []wire.Handler {
 			ctx context.Context, action string, in *cloudwatchlogs.PutDeliveryDestinationInput,
 		) ([]wire.Target, error) {
 			t, err := s.deliveryTarget(ctx, action, s.destinationARN(ctx, in.Name))
-			if err != nil {
-				return nil, err
-			}
-			// A log group takes what is delivered by a resource policy, which AWS makes for callers who may make it.
-			// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/AWS-logs-infrastructure-V2-CloudWatchLogs.html
-			group := ""
-			if in.DeliveryDestinationConfiguration != nil {
-				group = aws.ToString(in.DeliveryDestinationConfiguration.DestinationResourceArn)
-			}
-			group = strings.TrimSuffix(group, ":*")
-			policy, err := s.streamTarget(ctx, "logs:PutResourcePolicy", scopeOf(ctx).nameFor(nil, &group), "")
-			return append(withTags(t, in.Tags), policy), err
+			return withTags(t, in.Tags), err
 		}),
 		wire.Handle(s.GetDeliveryDestination, func(
 			ctx context.Context, action string, in *cloudwatchlogs.GetDeliveryDestinationInput,
@@ -78,11 +67,17 @@ func (s *Service) PutDeliveryDestination(ctx context.Context, in *cloudwatchlogs
 			if err := tagsOfExisting(in.Tags); err != nil {
 				return nil, err
 			}
+			var ops []store.Op
+			if want.Group != row.Value.Group {
+				if ops, err = s.readmit(ctx, want); err != nil {
+					return nil, err
+				}
+			}
 			want.Tags = row.Value.Tags
 			row.Value = want
-			_, err = s.destinations.Update(ctx, row)
+			err = s.store.Txn(ctx, append(ops, s.destinations.UpdateOp(row))...)
 		}
-		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound) {
+		if isOutdated(err) {
 			continue
 		}
 		if err != nil {
@@ -90,6 +85,34 @@ func (s *Service) PutDeliveryDestination(ctx context.Context, in *cloudwatchlogs
 		}
 		return &cloudwatchlogs.PutDeliveryDestinationOutput{DeliveryDestination: describeDestination(want)}, nil
 	}
+}
+
+// readmit returns the operations that let what is delivered to a destination in at the log group that it gets now.
+func (s *Service) readmit(ctx context.Context, to record.LogDeliveryDestination) ([]store.Op, error) {
+	deliveries, err := s.deliveriesTo(ctx, to.Name)
+	if err != nil {
+		return nil, err
+	}
+	var sources []record.LogDeliverySource
+	for _, d := range deliveries {
+		source, err := s.getSource(ctx, d.Source)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, source.Value)
+	}
+	return s.admit(ctx, to.Group, sources...)
+}
+
+// deliveriesTo returns the deliveries to the caller's delivery destination of that name.
+func (s *Service) deliveriesTo(ctx context.Context, name string) (all []record.LogDelivery, err error) {
+	rows, err := s.deliveries.List(ctx, scopeOf(ctx).prefix())
+	for _, row := range rows {
+		if row.Value.Destination == name {
+			all = append(all, row.Value)
+		}
+	}
+	return all, err
 }
 
 // checkDestination returns the destination that a request asks for, or why it cannot be.
@@ -191,13 +214,11 @@ func (s *Service) DeleteDeliveryDestination(ctx context.Context, in *cloudwatchl
 		if err != nil {
 			return nil, err
 		}
-		deliveries, err := s.deliveries.List(ctx, scopeOf(ctx).prefix())
+		deliveries, err := s.deliveriesTo(ctx, row.Value.Name)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(deliveries, func(d store.Row[record.LogDelivery]) bool {
-			return d.Value.Destination == row.Value.Name
-		}) {
+		if len(deliveries) > 0 {
 			return nil, conflict("The delivery destination %s has deliveries: delete these first.", row.Value.Name)
 		}
 		switch err := s.destinations.Delete(ctx, row); {

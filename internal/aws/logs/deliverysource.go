@@ -119,7 +119,7 @@ func (s *Service) PutDeliverySource(ctx context.Context, in *cloudwatchlogs.PutD
 			row.Value = want
 			_, err = s.sources.Update(ctx, row)
 		}
-		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound) {
+		if isOutdated(err) {
 			continue
 		}
 		if err != nil {

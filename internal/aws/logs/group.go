@@ -89,7 +89,7 @@ func (s *Service) CreateLogGroup(ctx context.Context, in *cloudwatchlogs.CreateL
 	return &cloudwatchlogs.CreateLogGroupOutput{}, nil
 }
 
-// DeleteLogGroup deletes a log group with its streams and events.
+// DeleteLogGroup deletes a log group with its streams, events and resource policy.
 func (s *Service) DeleteLogGroup(ctx context.Context, in *cloudwatchlogs.DeleteLogGroupInput) (
 	*cloudwatchlogs.DeleteLogGroupOutput, error) {
 	for {
@@ -100,7 +100,9 @@ func (s *Service) DeleteLogGroup(ctx context.Context, in *cloudwatchlogs.DeleteL
 		if err := unprotected(row.Value); err != nil {
 			return nil, err
 		}
-		switch err := s.groups.Delete(ctx, row); {
+		attached := record.LogResourcePolicyKey(row.Value.Account, row.Value.Region, types.PolicyScopeResource,
+			row.Value.Name)
+		switch err := s.store.Txn(ctx, s.groups.DeleteOp(row), s.policies.RemoveOp(attached)); {
 		case errors.Is(err, store.ErrConflict):
 			continue // it may be protected now
 		case errors.Is(err, store.ErrNotFound):

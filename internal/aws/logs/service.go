@@ -10,7 +10,8 @@
 // deleted: a group created again under the same name has another ID and sees nothing of it.
 //
 // Logs of load balancers are delivered to log groups: a [record.LogDelivery] connects a source, which is a log of a
-// load balancer, with a destination, and the controller internal/controller/logdelivery delivers.
+// load balancer, with a destination, and the controller internal/controller/logdelivery delivers. A resource policy
+// ([record.LogResourcePolicy]) must let it.
 //
 // Each page token says where the page ended, not which page it was, so that events which arrive meanwhile neither
 // repeat an event nor hide one.
@@ -57,6 +58,7 @@ type Service struct {
 	deliveries         store.Table[record.LogDelivery]
 	deliveriesBySource store.Index[record.LogDelivery]
 	balancers          store.Table[record.LoadBalancer]
+	policies           store.Table[record.LogResourcePolicy]
 
 	events *events.Store
 	runner Queries
@@ -88,6 +90,7 @@ func New(o Options) *Service {
 		deliveries:         record.LogDeliveries(o.Store),
 		deliveriesBySource: record.LogDeliveriesBySource(o.Store),
 		balancers:          record.LoadBalancers(o.Store),
+		policies:           record.LogResourcePolicies(o.Store),
 
 		events:   o.Events,
 		runner:   o.Queries,
@@ -113,6 +116,7 @@ func (s *Service) Register(mux *wire.Mux) {
 		s.putHandlers(),
 		s.queryHandlers(),
 		s.recordHandlers(),
+		s.resourcePolicyHandlers(),
 		s.retentionHandlers(),
 		s.streamHandlers(),
 		s.tagHandlers(),

@@ -6,8 +6,8 @@
 // position in the files, in one atomic write: each entry becomes an event of each delivery exactly once, at whichever
 // instruction the daemon is killed. Files that all deliveries of a log have had are removed.
 //
-// It reads LogDeliverySources, LogDeliveries, LogDeliveryDestinations and LogGroups, and has log streams made by the
-// service that owns them. It writes events, and positions as marks in the store of log events.
+// It reads LogDeliverySources, LogDeliveries and LogDeliveryDestinations, and has log streams made by the service that
+// owns them, which asks the resource policies. It writes events, and positions as marks in the store of log events.
 package logdelivery
 
 import (
@@ -19,7 +19,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,9 +55,10 @@ type Events interface {
 
 // Streams makes log streams.
 type Streams interface {
-	// Ensure returns the IDs of a log group and of a stream of it, which it makes when there is none. It returns
-	// store.ErrNotFound while there is no such group.
-	Ensure(ctx context.Context, account, region, group, stream string) (groupID, streamID uint64, err error)
+	// Ensure returns the IDs of a log group and of the stream of a source in it, which it makes when there is none. It
+	// returns store.ErrNotFound while there is no such group, and vended.ErrRefused while no resource policy lets the
+	// source be delivered there.
+	Ensure(ctx context.Context, source record.LogDeliverySource, group string) (groupID, streamID uint64, err error)
 }
 
 // Controller delivers logs.
@@ -255,8 +255,8 @@ func (c *Controller) deliver(ctx context.Context, source record.LogDeliverySourc
 	return nil
 }
 
-// deliverEntries appends events of entries and moves the position, in one atomic write. Where there is no log group,
-// they are lost: it was deleted, and nobody would miss the files that would fill the disk.
+// deliverEntries appends events of entries and moves the position, in one atomic write. Where no log group takes them,
+// they are lost, as on AWS: it was deleted, or its policy was, and the files would fill the disk.
 func (c *Controller) deliverEntries(ctx context.Context, source record.LogDeliverySource, d record.LogDelivery,
 	entries []vended.Entry, moved map[string][]byte) error {
 	destination, err := c.destinations.Get(ctx, record.LogDeliveryKey(d.Account, d.Region, d.Destination))
@@ -283,9 +283,9 @@ func (c *Controller) deliverEntries(ctx context.Context, source record.LogDelive
 	if len(batch.Events) == 0 {
 		return c.o.Events.SetMarks(moved)
 	}
-	group, stream, err := c.o.Streams.Ensure(ctx, d.Account, d.Region, destination.Value.Group, StreamName(source))
-	if errors.Is(err, store.ErrNotFound) {
-		c.tellLoss(d, destination.Value.Group, len(batch.Events))
+	group, stream, err := c.o.Streams.Ensure(ctx, source, destination.Value.Group)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, vended.ErrRefused) {
+		c.tellLoss(d, destination.Value.Group, len(batch.Events), err)
 		return c.o.Events.SetMarks(moved)
 	}
 	if err != nil {
@@ -308,25 +308,19 @@ type loss struct {
 	entries int
 }
 
-// tellLoss logs that entries of a delivery are lost, and what was lost since the last time.
-func (c *Controller) tellLoss(d record.LogDelivery, group string, entries int) {
+// tellLoss logs that entries of a delivery are lost and why, and what was lost since the last time.
+func (c *Controller) tellLoss(d record.LogDelivery, group string, entries int, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.o.Clock.Now()
 	l := c.losses[d.Account]
 	if l.entries += entries; now.Sub(l.told) >= tellLosses {
-		c.o.Log.Warn("entries of logs of load balancers are lost: the log group of their delivery was deleted", "group",
-			group, "account", d.Account, "delivery", d.ID, "entries", l.entries)
+		c.o.Log.Warn("entries of logs of load balancers are lost: no log group takes them", "group", group, "account",
+			d.Account, "delivery", d.ID, "entries", l.entries, "reason", why)
 		l = loss{told: now}
 	}
 	maps.DeleteFunc(c.losses, func(_ string, l loss) bool { return l.entries == 0 && now.Sub(l.told) >= tellLosses })
 	c.losses[d.Account] = l
-}
-
-// StreamName returns the name of the log stream of a source: its log type, and the load balancer as its logs name it.
-func StreamName(s record.LogDeliverySource) string {
-	_, name, _ := strings.Cut(s.ResourceARN, ":loadbalancer/")
-	return s.LogType + "_" + name
 }
 
 // clean removes the files of logs that nobody delivers, and the positions of deliveries that are gone.

@@ -66,7 +66,19 @@ func newFixture(t *testing.T, s *store.Store) *fixture {
 	f.c = f.controller(f.events)
 	f.write()
 	record.LogDeliverySources(s).Put(t.Context(), source.Key(), source)
+	f.admit("*")
 	return f
+}
+
+// admit sets the resource policy of the account, which lets logs be delivered to log groups.
+func (f *fixture) admit(groups string) {
+	f.Helper()
+	p := record.LogResourcePolicy{Account: account, Region: region, Name: "p", Document: `{"Statement":{"Effect":"Allow",
+		"Principal":{"Service":"delivery.logs.amazonaws.com"},"Action":["logs:CreateLogStream","logs:PutLogEvents"],
+		"Resource":"arn:aws:logs:` + region + `:` + account + `:log-group:` + groups + `"}}`}
+	if _, err := record.LogResourcePolicies(f.store).Put(f.Context(), p.Key(), p); err != nil {
+		f.Fatal(err)
+	}
 }
 
 func (f *fixture) controller(e Events) *Controller {
@@ -156,7 +168,7 @@ func TestDeliveries(t *testing.T) {
 	if got := f.messages("one"); !slices.Equal(got, want) {
 		t.Errorf("delivered are %q, want %q", got, want)
 	}
-	if got := StreamName(source); got != "ALB_ACCESS_LOGS_app/web/1" {
+	if got := source.StreamName(); got != "ALB_ACCESS_LOGS_app/web/1" {
 		t.Errorf("the stream is %s", got)
 	}
 	// Another delivery has what comes from now on.
@@ -310,6 +322,27 @@ func TestLossesAreToldOnce(t *testing.T) {
 	f.reconcile()
 	if n := strings.Count(out.String(), "\n"); n != 1 || !strings.Contains(out.String(), "entries=6") {
 		t.Errorf("later it says in %d lines: %s", n, &out)
+	}
+}
+
+// A log group that resource policies do not let logs be delivered to gets none, and has those from after a change.
+func TestDeliveriesEndWithTheirPolicy(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, storetest.New(t))
+	var out bytes.Buffer
+	f.c = New(Options{Store: f.store, Events: f.events, Streams: logsservice.NewDeliveryStreams(f.store), Dir: f.dir,
+		Log: slog.New(slog.NewTextHandler(&out, nil))})
+	f.deliver("one", logstypes.OutputFormatPlain, "type")
+	for _, step := range []struct{ groups, entry string }{{"one:*", "http"}, {"other:*", "https"}, {"on*", "ws"}} {
+		f.admit(step.groups)
+		f.log(step.entry)
+		f.reconcile()
+	}
+	if got := f.messages("one"); !slices.Equal(got, []string{"http", "ws"}) {
+		t.Errorf("delivered are %q", got)
+	}
+	if !strings.Contains(out.String(), "no resource-based policy allows the logs:CreateLogStream action") {
+		t.Errorf("it says %s", &out)
 	}
 }
 

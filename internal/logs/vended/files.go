@@ -14,6 +14,9 @@ import (
 	"strings"
 )
 
+// ErrRefused reports that the resource policies of an account do not let a log be delivered to a log group.
+var ErrRefused = errors.New("the log group does not take what is delivered")
+
 // Log is a log of a load balancer.
 type Log struct {
 	Account string
