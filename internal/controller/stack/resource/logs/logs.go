@@ -18,14 +18,25 @@ import (
 
 // Types are the resource types of CloudWatch Logs.
 var Types = map[string]resource.Type{
+	"AWS::Logs::Delivery": {
+		Handler: deliveries, Tagged: true, Refused: []string{"S3EnableHiveCompatiblePath", "S3SuffixPath"},
+	},
+	"AWS::Logs::DeliveryDestination": {
+		Handler: destinations, Names: []string{"Name"}, Tagged: true,
+		Refused: []string{"DeliveryDestinationPolicy"},
+	},
+	"AWS::Logs::DeliverySource": {
+		Handler: sources, Names: []string{"Name"}, Tagged: true,
+		Refused:  []string{"DeliverySourceConfiguration"},
+		Volatile: []string{"Status", "StatusReason"}, // of the load balancer
+	},
 	"AWS::Logs::LogGroup": {
 		Handler: groups, NameLimit: 512, Names: []string{"LogGroupName"}, Tagged: true,
-		Refused: []string{
-			"BearerTokenAuthenticationEnabled", "DataProtectionPolicy", "FieldIndexPolicies", "ResourcePolicyDocument",
-		},
+		Refused: []string{"BearerTokenAuthenticationEnabled", "DataProtectionPolicy", "FieldIndexPolicies"},
 	},
 	"AWS::Logs::LogStream":       {Handler: streams, NameLimit: 512, Names: []string{"LogStreamName"}},
 	"AWS::Logs::QueryDefinition": {Handler: definitions},
+	"AWS::Logs::ResourcePolicy":  {Handler: policies, Names: []string{"PolicyName"}},
 }
 
 type client = cloudwatchlogs.Client
@@ -90,7 +101,8 @@ var groups = resource.Handle(resource.Table[*client, types.LogGroup]{
 				return err
 			},
 		},
-		{Properties: []string{"Tags"}, Tags: true, Run: setTags},
+		{Properties: []string{"ResourcePolicyDocument"}, Run: setGroupPolicy},
+		setTags(groupARN),
 	},
 	Delete: func(ctx context.Context, c *client, r *resource.Request) error {
 		_, err := c.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: &r.PhysicalID})
@@ -113,6 +125,15 @@ var groups = resource.Handle(resource.Table[*client, types.LogGroup]{
 				properties[name] = value
 			}
 		}
+		if r.Properties["ResourcePolicyDocument"] != nil {
+			policy, err := groupPolicy(ctx, c, r)
+			if err != nil {
+				return nil, err
+			}
+			if policy != nil {
+				properties["ResourcePolicyDocument"] = resource.Document(aws.ToString(policy.PolicyDocument))
+			}
+		}
 		if own := resource.TagObjects(r.LiveTags("Tags", tags)); own != nil {
 			properties["Tags"] = own
 		}
@@ -120,9 +141,12 @@ var groups = resource.Handle(resource.Table[*client, types.LogGroup]{
 	},
 })
 
-func groupARN(r *resource.Request) *string {
-	return aws.String("arn:" + r.Partition + ":logs:" + r.Region + ":" + r.Account + ":log-group:" + r.PhysicalID)
+// arnOf returns the ARN of a resource of a kind, such as "log-group", whose physical ID is its name.
+func arnOf(kind string, r *resource.Request) *string {
+	return aws.String("arn:" + r.Partition + ":logs:" + r.Region + ":" + r.Account + ":" + kind + ":" + r.PhysicalID)
 }
+
+func groupARN(r *resource.Request) *string { return arnOf("log-group", r) }
 
 func groupTags(ctx context.Context, c *client, r *resource.Request) (map[string]string, error) {
 	out, err := c.ListTagsForResource(ctx, &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: groupARN(r)})
@@ -154,19 +178,25 @@ func setKey(ctx context.Context, c *client, r *resource.Request) error {
 	return err
 }
 
-func setTags(ctx context.Context, c *client, r *resource.Request) error {
-	set, removed := r.TagChanges("Tags")
-	if len(removed) > 0 {
-		_, err := c.UntagResource(ctx, &cloudwatchlogs.UntagResourceInput{ResourceArn: groupARN(r), TagKeys: removed})
-		if err != nil {
+// setTags returns the step that tags a resource, whose ARN arn returns.
+func setTags(arn func(*resource.Request) *string) resource.Step[*client] {
+	return resource.Step[*client]{
+		Properties: []string{"Tags"}, Tags: true,
+		Run: func(ctx context.Context, c *client, r *resource.Request) error {
+			set, removed := r.TagChanges("Tags")
+			if len(removed) > 0 {
+				_, err := c.UntagResource(ctx, &cloudwatchlogs.UntagResourceInput{ResourceArn: arn(r), TagKeys: removed})
+				if err != nil {
+					return err
+				}
+			}
+			if len(set) == 0 {
+				return nil
+			}
+			_, err := c.TagResource(ctx, &cloudwatchlogs.TagResourceInput{ResourceArn: arn(r), Tags: set})
 			return err
-		}
+		},
 	}
-	if len(set) == 0 {
-		return nil
-	}
-	_, err := c.TagResource(ctx, &cloudwatchlogs.TagResourceInput{ResourceArn: groupARN(r), Tags: set})
-	return err
 }
 
 // streams is the handler of AWS::Logs::LogStream. The physical ID is the name; the group is a property.
