@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ import (
 
 // Member is a target with its address.
 type Member struct {
-	Name         string // [TargetName]
+	Name         string // [TargetName]; of an Application Load Balancer with an address in place of its ARN
 	ID           string
 	Address      netip.AddrPort
 	Zone         string // empty if it is in none
@@ -54,6 +55,7 @@ type Reader struct {
 	balancers  store.Table[record.LoadBalancer]
 	groups     store.Table[record.TargetGroup]
 	healths    store.Table[record.TargetHealth]
+	leading    store.Index[record.TargetGroup] // to Application Load Balancers, by the ARNs of these
 	interfaces store.Index[record.NetworkInterface]
 	subnets    store.Index[record.Subnet]
 }
@@ -61,7 +63,8 @@ type Reader struct {
 // NewReader returns a Reader of a store.
 func NewReader(s *store.Store) *Reader {
 	return &Reader{balancers: record.LoadBalancers(s), groups: record.TargetGroups(s), healths: record.TargetHealths(s),
-		interfaces: record.InterfacesByInstance(s), subnets: record.SubnetsByVPC(s)}
+		leading: record.TargetGroupsByApplication(s), interfaces: record.InterfacesByInstance(s),
+		subnets: record.SubnetsByVPC(s)}
 }
 
 // Route is a listener of a load balancer with its pools.
@@ -155,16 +158,21 @@ func (r *Reader) Instances(ctx context.Context, b record.LoadBalancer, port int3
 			return pool, err
 		}
 		m.Zone = zone
-		if address.IsValid() {
-			m.Address = netip.AddrPortFrom(address, uint16(port))
-		}
-		m.State, m.HealthySince = stateOf(observed, m)
-		pool.Members = append(pool.Members, m)
+		pool.add(m, address, port, observed)
 	}
 	return pool, nil
 }
 
-// Group returns the targets of a target group.
+// add adds a target at an address, which is not valid for one without.
+func (p *Pool) add(m Member, address netip.Addr, port int32, observed map[string]record.TargetState) {
+	if address.IsValid() {
+		m.Address = netip.AddrPortFrom(address, uint16(port))
+	}
+	m.State, m.HealthySince = stateOf(observed, m)
+	p.Members = append(p.Members, m)
+}
+
+// Group returns the targets of a target group. An Application Load Balancer is one in each of its zones.
 func (r *Reader) Group(ctx context.Context, g record.TargetGroup) (Pool, error) {
 	pool := Pool{Key: g.TargetHealthKey(), Owner: g.ID, Check: g.HealthCheck, Version: g.Version, FailsOpen: true}
 	observed, err := r.observed(ctx, pool.Key, pool.Owner)
@@ -181,19 +189,39 @@ func (r *Reader) Group(ctx context.Context, g record.TargetGroup) (Pool, error) 
 		m := Member{Name: TargetName(t.ID, t.Port), ID: t.ID, RegisteredAt: t.RegisteredAt,
 			Deregistered: t.DeregisteredAt}
 		var address netip.Addr
-		if g.TargetType == "ip" {
+		switch g.TargetType {
+		case "ip":
 			address, _ = netip.ParseAddr(t.ID)
 			m.Zone = zoneOf(address, zones)
-		} else if address, m.Zone, err = r.instance(ctx, g.Account, g.Region, t.ID); err != nil {
-			return pool, err
+		case "alb":
+			places, err := r.application(ctx, g, t.ID)
+			if err != nil {
+				return pool, err
+			}
+			for _, z := range places {
+				m.Name, m.Zone = TargetName(z.PrivateIP, t.Port), z.Name
+				address, _ = netip.ParseAddr(z.PrivateIP)
+				pool.add(m, address, t.Port, observed)
+			}
+			continue
+		default:
+			if address, m.Zone, err = r.instance(ctx, g.Account, g.Region, t.ID); err != nil {
+				return pool, err
+			}
 		}
-		if address.IsValid() {
-			m.Address = netip.AddrPortFrom(address, uint16(t.Port))
-		}
-		m.State, m.HealthySince = stateOf(observed, m)
-		pool.Members = append(pool.Members, m)
+		pool.add(m, address, t.Port, observed)
 	}
 	return pool, nil
+}
+
+// application returns the places of an Application Load Balancer, by its ARN; none once it is gone.
+func (r *Reader) application(ctx context.Context, g record.TargetGroup, arn string) ([]record.LoadBalancerZone, error) {
+	name := path.Base(path.Dir(arn)) // arn:aws:elasticloadbalancing:REGION:ACCOUNT:loadbalancer/app/NAME/ID
+	row, err := r.balancers.Get(ctx, record.LoadBalancerKey(g.Account, g.Region, record.ApplicationLoadBalancer, name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ARN() != arn {
+		return nil, nil
+	}
+	return row.Value.Zones, err
 }
 
 func (r *Reader) observed(ctx context.Context, key, owner string) (map[string]record.TargetState, error) {
@@ -329,7 +357,7 @@ func (r Route) Path() Path {
 }
 
 // PreservesClient reports whether targets of a target group see the address of the client: by default those that are
-// instances, and all of UDP.
+// not registered by address, and all of UDP.
 func PreservesClient(g record.TargetGroup) bool {
 	if g.Protocol == "UDP" || g.Protocol == "TCP_UDP" {
 		return true

@@ -1,6 +1,7 @@
 package balancing_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -106,6 +107,79 @@ func TestNames(t *testing.T) {
 	}
 	b.Attributes = nil
 	names("10.0.0.9", "10.0.1.9")
+}
+
+// TestApplicationLoadBalancerIsATargetInItsZones has a Network Load Balancer in zones 1 and 2, and an Application Load
+// Balancer in 2 and 3 as its target.
+func TestApplicationLoadBalancerIsATargetInItsZones(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, err := store.Open(ctx, storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	now := time.Now().UTC()
+	application := record.LoadBalancer{Account: "1", Region: "r", Kind: record.ApplicationLoadBalancer, Name: "app",
+		ID: "a", VPCID: "vpc-1", Listeners: []record.Listener{{Protocol: "HTTP", Port: 8080}},
+		Zones: []record.LoadBalancerZone{{Name: "2", PrivateIP: "10.0.2.9"}, {Name: "3", PrivateIP: "10.0.3.9"}}}
+	group := record.TargetGroup{Account: "1", Region: "r", Name: "g", ID: "b", Protocol: "TCP", Port: 80,
+		TargetType: "alb", VPCID: "vpc-1", LoadBalancer: "net",
+		Targets: []record.Target{{ID: application.ARN(), Port: 8080, RegisteredAt: now}}}
+	network := record.LoadBalancer{Account: "1", Region: "r", Kind: record.NetworkLoadBalancer, Name: "net", ID: "c",
+		VPCID: "vpc-1", Listeners: []record.Listener{{Protocol: "TCP", Port: 80, TargetGroup: "g"}}}
+	put := func(states map[string]string) {
+		t.Helper()
+		health := record.TargetHealth{Owner: "b", Targets: map[string]record.TargetState{}}
+		for address, state := range states {
+			health.Targets[address] = record.TargetState{State: state, RegisteredAt: now}
+		}
+		_, err1 := record.LoadBalancers(s).Put(ctx, application.Key(), application)
+		_, err2 := record.TargetGroups(s).Put(ctx, group.Key(), group)
+		_, err3 := record.TargetHealths(s).Put(ctx, group.TargetHealthKey(), health)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := balancing.NewReader(s)
+	serving := func(zone string, want ...string) {
+		t.Helper()
+		routes, err := reader.Routes(ctx, network)
+		if err != nil || len(routes) != 1 || routes[0].Path() != balancing.ByRouter {
+			t.Fatalf("the routes are %+v, %v", routes, err)
+		}
+		var got []string
+		for _, at := range routes[0].Pool.Serving(zone, balancing.CrossZone(network, *routes[0].Group)) {
+			got = append(got, at.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("connections that come in by zone %s go to %v, want %v", zone, got, want)
+		}
+	}
+	put(map[string]string{"10.0.2.9:8080": record.TargetHealthy, "10.0.3.9:8080": record.TargetHealthy})
+	if keys := reader.PoolsOfBalancer(application.Key()); !slices.Contains(keys, group.TargetHealthKey()) {
+		t.Errorf("a change of the Application Load Balancer concerns %q", keys)
+	}
+	serving("1", "10.0.2.9:8080", "10.0.3.9:8080") // it has none
+	serving("2", "10.0.2.9:8080")
+	network.Attributes = map[string]string{"load_balancing.cross_zone.enabled": "true"}
+	serving("2", "10.0.2.9:8080", "10.0.3.9:8080")
+	put(map[string]string{"10.0.2.9:8080": record.TargetUnhealthy, "10.0.3.9:8080": record.TargetHealthy})
+	serving("2", "10.0.3.9:8080")
+
+	application.Zones = append(application.Zones, record.LoadBalancerZone{Name: "4", PrivateIP: "10.0.4.9"})
+	put(map[string]string{"10.0.2.9:8080": record.TargetHealthy})
+	serving("2", "10.0.2.9:8080") // a new zone is checked first
+	put(map[string]string{"10.0.2.9:8080": record.TargetHealthy, "10.0.4.9:8080": record.TargetHealthy})
+	serving("2", "10.0.2.9:8080", "10.0.4.9:8080")
+
+	application.ID = "of another load balancer of that name"
+	put(map[string]string{"10.0.2.9:8080": record.TargetHealthy})
+	serving("2")
+	if keys := reader.PoolsOfBalancer(application.Key()); slices.Contains(keys, group.TargetHealthKey()) {
+		t.Errorf("a change of another load balancer concerns %q", keys)
+	}
 }
 
 // TestRoutesReadWhatTheyHaveInCommonOnce has a load balancer whose listeners, targets and subnets are as many as they

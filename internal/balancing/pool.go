@@ -41,7 +41,8 @@ func (r *Reader) Pool(ctx context.Context, key string) (pool Pool, user *record.
 	return pool, &row.Value, err
 }
 
-// PoolsOfBalancer returns the keys of the TargetHealths that a change of a load balancer concerns, by its key.
+// PoolsOfBalancer returns the keys of the TargetHealths that a change of a load balancer concerns, by its key: those of
+// its target groups, and of the target groups that it is a target of.
 func (r *Reader) PoolsOfBalancer(key string) []string {
 	keys := []string{key}
 	row, err := r.balancers.Get(context.Background(), key)
@@ -50,6 +51,13 @@ func (r *Reader) PoolsOfBalancer(key string) []string {
 	}
 	for _, name := range row.Value.TargetGroups() {
 		keys = append(keys, PoolsOfGroup(record.TargetGroupKey(row.Value.Account, row.Value.Region, name))...)
+	}
+	groups, err := r.leading.List(context.Background(), row.Value.ARN())
+	if err != nil {
+		return keys
+	}
+	for _, g := range groups {
+		keys = append(keys, g.Value.TargetHealthKey())
 	}
 	return keys
 }

@@ -252,7 +252,7 @@ type TargetGroup struct {
 	Protocol    string
 	Version     string `json:",omitempty"` // "HTTP1", "HTTP2" or "GRPC"; of the protocols HTTP and HTTPS
 	Port        int32
-	TargetType  string // "instance" or "ip"
+	TargetType  string // "instance", "ip" or "alb"
 	VPCID       string
 	HealthCheck HealthCheck
 	Attributes  map[string]string `json:",omitempty"` // those that differ from the defaults
@@ -264,7 +264,7 @@ type TargetGroup struct {
 
 // Target is a target of a target group.
 type Target struct {
-	ID               string // of an instance, or an address
+	ID               string // of an instance, an address, or the ARN of an Application Load Balancer
 	Port             int32
 	AvailabilityZone string `json:",omitempty"` // as the registration said: "all", or that of an address
 	RegisteredAt     time.Time
@@ -315,6 +315,28 @@ func TargetGroups(s *store.Store) store.Table[TargetGroup] {
 	return store.NewTable[TargetGroup](s, "targetgroups")
 }
 
+// TargetGroupsByApplication finds target groups of Network Load Balancers by the ARN of the Application Load Balancer
+// that is their target.
+func TargetGroupsByApplication(s *store.Store) store.Index[TargetGroup] {
+	return store.NewIndex(TargetGroups(s), "application", func(g TargetGroup) string {
+		t, _ := g.Application()
+		return t.ID
+	})
+}
+
+// Application returns the target of a target group that has an Application Load Balancer as its target; false without
+// one. Those that were deregistered are none.
+func (g TargetGroup) Application() (t Target, registered bool) {
+	if g.TargetType != "alb" {
+		return t, false
+	}
+	i := slices.IndexFunc(g.Targets, func(t Target) bool { return t.DeregisteredAt.IsZero() })
+	if i < 0 {
+		return t, false
+	}
+	return g.Targets[i], true
+}
+
 // TargetHealth is what was observed of the targets of a load balancer's Classic configuration or of a target group. No
 // record: nothing yet.
 //
@@ -322,7 +344,7 @@ func TargetGroups(s *store.Store) store.Table[TargetGroup] {
 type TargetHealth struct {
 	// Owner is the ID of the load balancer or target group: one of the same name later is another.
 	Owner string
-	// Targets are by TargetName.
+	// Targets are by TargetName. An Application Load Balancer is a target at each of its addresses.
 	Targets map[string]TargetState
 }
 
