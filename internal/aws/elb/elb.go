@@ -74,6 +74,7 @@ type service struct {
 	now       func() time.Time
 	balancers store.Table[record.LoadBalancer]
 	groups    store.Table[record.TargetGroup]
+	leading   store.Index[record.TargetGroup] // to Application Load Balancers, by the ARNs of these
 	healths   store.Table[record.TargetHealth]
 	statuses  store.Table[record.LoadBalancerStatus]
 	// certificates are ACM's, which listeners name; uses tell ACM that they do.
@@ -88,9 +89,9 @@ func Register(mux *wire.Mux, o Options) {
 		o.Now = time.Now
 	}
 	s := &service{store: o.Store, ec2: o.EC2, now: o.Now, balancers: record.LoadBalancers(o.Store),
-		groups: record.TargetGroups(o.Store), healths: record.TargetHealths(o.Store),
-		statuses: record.LoadBalancerStatuses(o.Store), certificates: record.Certificates(o.Store),
-		uses: record.CertificateUses(o.Store)}
+		groups: record.TargetGroups(o.Store), leading: record.TargetGroupsByApplication(o.Store),
+		healths: record.TargetHealths(o.Store), statuses: record.LoadBalancerStatuses(o.Store),
+		certificates: record.Certificates(o.Store), uses: record.CertificateUses(o.Store)}
 	mux.Register(wire.ELB, Classic{s}.handlers()...)
 	mux.Register(wire.ELBv2, V2{s}.handlers()...)
 }

@@ -452,6 +452,10 @@ func (s V2) DeleteLoadBalancer(ctx context.Context, in *elasticloadbalancingv2.D
 			return wire.Errorf("OperationNotPermitted", "Load balancer '%s' cannot be deleted because deletion protection is "+
 				"enabled", b.ARN())
 		}
+		if s.leading.Count(b.ARN()) > 0 {
+			return wire.Errorf("ResourceInUse", "Load balancer '%s' cannot be deleted because it is registered as a target: "+
+				"deregister it from all target groups", b.ARN())
+		}
 		if err := planRemoval(c, b.Zones); err != nil {
 			return err
 		}

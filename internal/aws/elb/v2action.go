@@ -179,6 +179,9 @@ func (s V2) checkGroup(c *resource.Change, b record.LoadBalancer, l record.Liste
 		fits = isHTTP(g.Protocol)
 	}
 	switch {
+	case g.TargetType == "alb" && l.Protocol != "TCP":
+		return "", wire.Errorf("IncompatibleProtocols", "Listener protocol '%s' is not supported with target group '%s', "+
+			"which has the target type 'alb': it must be TCP", l.Protocol, arn)
 	case !fits:
 		return "", wire.Errorf("IncompatibleProtocols", "The target group '%s' has the protocol %s, and the listener has %s",
 			arn, g.Protocol, l.Protocol)

@@ -273,7 +273,7 @@ func (s V2) ModifyLoadBalancerAttributes(ctx context.Context,
 func viewGroupAttributes(g record.TargetGroup) []types.TargetGroupAttribute {
 	return viewAttributes(groupAttributes(g), g.Attributes, func(key, value string) types.TargetGroupAttribute {
 		if key == "preserve_client_ip.enabled" && value == "" {
-			value = strconv.FormatBool(g.TargetType == "instance" || g.Protocol != "TCP")
+			value = strconv.FormatBool(balancing.PreservesClient(g))
 		}
 		return types.TargetGroupAttribute{Key: &key, Value: &value}
 	})
@@ -297,6 +297,9 @@ func (s V2) ModifyTargetGroupAttributes(ctx context.Context,
 	names, values := attributePairs(in.Attributes,
 		func(a types.TargetGroupAttribute) (key, value *string) { return a.Key, a.Value })
 	g, err := s.modifyGroup(ctx, in.TargetGroupArn, func(g *record.TargetGroup) (err error) {
+		if g.TargetType == "alb" {
+			return invalidConfiguration("The attributes of target groups with target type 'alb' cannot be modified")
+		}
 		if g.Attributes, err = applyAttributes(groupAttributes(*g), g.Attributes, names, values); err != nil {
 			return err
 		}

@@ -110,9 +110,9 @@ func (s V2) newGroup(ctx context.Context, in *elasticloadbalancingv2.CreateTarge
 	switch in.TargetType {
 	case "":
 		g.TargetType = string(types.TargetTypeEnumInstance)
-	case types.TargetTypeEnumInstance, types.TargetTypeEnumIp:
-	case types.TargetTypeEnumAlb, types.TargetTypeEnumLambda:
-		return g, invalidConfiguration("coracle has target groups of the types 'instance' and 'ip', not '%s' yet",
+	case types.TargetTypeEnumInstance, types.TargetTypeEnumIp, types.TargetTypeEnumAlb:
+	case types.TargetTypeEnumLambda:
+		return g, invalidConfiguration("coracle has target groups of the types 'instance', 'ip' and 'alb', not '%s' yet",
 			in.TargetType)
 	default:
 		return g, invalid("Target type '%s' must be one of: instance, ip, lambda, alb", in.TargetType)
@@ -122,6 +122,9 @@ func (s V2) newGroup(ctx context.Context, in *elasticloadbalancingv2.CreateTarge
 		return g, invalid("A protocol must be specified")
 	case !slices.Contains(in.Protocol.Values(), in.Protocol):
 		return g, invalid("Protocol '%s' must be one of: HTTP, HTTPS, TCP, TLS, UDP, TCP_UDP, GENEVE", in.Protocol)
+	case in.TargetType == types.TargetTypeEnumAlb && in.Protocol != types.ProtocolEnumTcp:
+		return g, invalidConfiguration("Protocol '%s' is not supported for target groups with target type 'alb': it must be "+
+			"TCP", in.Protocol)
 	case !slices.Contains(groupProtocols, in.Protocol):
 		return g, wire.Errorf("UnsupportedProtocol", "coracle has target groups with the protocols HTTP, HTTPS, TCP, UDP "+
 			"and TCP_UDP, not %s yet", in.Protocol)
@@ -166,6 +169,8 @@ func defaultHealthCheck(g record.TargetGroup, protocol types.ProtocolEnum) recor
 		h.Protocol, h.Path, h.Matcher, h.Timeout = "HTTP", "/AWS.ALB/healthcheck", "12", 5
 	case g.Version != "":
 		h.Protocol, h.Path, h.Matcher, h.Timeout = "HTTP", "/", "200", 5
+	case g.TargetType == "alb":
+		h.Protocol, h.Path, h.Matcher, h.Timeout = "HTTP", "/", "200-399", 6
 	case protocol == types.ProtocolEnumHttp || protocol == types.ProtocolEnumHttps:
 		h.Path, h.Matcher, h.Timeout = "/", "200-399", 6
 	}
@@ -230,8 +235,8 @@ func changeMatcher(g record.TargetGroup, h *record.HealthCheck, in *types.Matche
 func changeHealthCheck(g record.TargetGroup, in checkSettings) (record.HealthCheck, error) {
 	h := g.HealthCheck
 	if in.enabled != nil && !*in.enabled {
-		return h, invalidConfiguration("Health check enabled must be true for target groups with target type 'instance' " +
-			"or 'ip'")
+		return h, invalidConfiguration("Health check enabled must be true for target groups with target type " +
+			"'instance', 'ip' or 'alb'")
 	}
 	switch in.protocol {
 	case "":
@@ -239,6 +244,10 @@ func changeHealthCheck(g record.TargetGroup, in checkSettings) (record.HealthChe
 		if g.Version != "" && in.protocol == types.ProtocolEnumTcp {
 			return h, invalidConfiguration("Health check protocol 'TCP' is not supported for target groups with the protocol "+
 				"%s", g.Protocol)
+		}
+		if g.TargetType == "alb" && in.protocol == types.ProtocolEnumTcp {
+			return h, invalidConfiguration("Health check protocol 'TCP' is not supported for target groups with target type " +
+				"'alb': it must be HTTP or HTTPS")
 		}
 		if h.Protocol == "TCP" && in.protocol != types.ProtocolEnumTcp && h.Path == "" {
 			h.Path, h.Matcher = "/", "200-399"

@@ -345,6 +345,9 @@ func (s V2) ModifyListener(ctx context.Context, in *elasticloadbalancingv2.Modif
 		if err := checkPorts(*b); err != nil {
 			return err
 		}
+		if err := s.checkTargeted(c, *b); err != nil {
+			return err
+		}
 		if err := s.planUses(c, *b, before); err != nil {
 			return err
 		}
@@ -380,6 +383,25 @@ func (s V2) checkProtocol(c *resource.Change, b record.LoadBalancer, l record.Li
 	return nil
 }
 
+// checkTargeted refuses a load balancer without a listener at a port at which it is a target.
+func (s V2) checkTargeted(c *resource.Change, b record.LoadBalancer) error {
+	rows, err := s.leading.List(c, b.ARN())
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if t, _ := row.Value.Application(); !listensAt(b, t.Port) {
+			return wire.Errorf("ResourceInUse", "Listener port '%d' is in use by registered target '%s' and cannot be removed: "+
+				"deregister it from the target group '%s'", t.Port, t.ID, row.Value.ARN())
+		}
+	}
+	return nil
+}
+
+func listensAt(b record.LoadBalancer, port int32) bool {
+	return slices.ContainsFunc(b.Listeners, func(l record.Listener) bool { return l.Port == port })
+}
+
 // DeleteListener deletes a listener.
 func (s V2) DeleteListener(ctx context.Context, in *elasticloadbalancingv2.DeleteListenerInput) (
 	*elasticloadbalancingv2.DeleteListenerOutput, error) {
@@ -390,6 +412,9 @@ func (s V2) DeleteListener(ctx context.Context, in *elasticloadbalancingv2.Delet
 		}
 		before := row.Value.TargetGroups()
 		row.Value.Listeners = slices.Delete(row.Value.Listeners, i, i+1)
+		if err := s.checkTargeted(c, row.Value); err != nil {
+			return err
+		}
 		if err := s.planUses(c, row.Value, before); err != nil {
 			return err
 		}

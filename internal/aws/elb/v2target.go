@@ -3,6 +3,7 @@ package elb
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -56,10 +57,6 @@ func (s V2) RegisterTargets(ctx context.Context, in *elasticloadbalancingv2.Regi
 	if len(in.Targets) == 0 {
 		return nil, invalid("At least one target must be specified")
 	}
-	sc, err := s.ec2.RequestScope(ctx)
-	if err != nil {
-		return nil, err
-	}
 	found, err := s.getGroup(ctx, aws.ToString(in.TargetGroupArn))
 	if err != nil {
 		return nil, err
@@ -77,9 +74,13 @@ func (s V2) RegisterTargets(ctx context.Context, in *elasticloadbalancingv2.Regi
 		now := s.now().UTC()
 		forgetDrained(g, now)
 		for _, wanted := range in.Targets {
-			t, err := s.newTarget(sc, *g, wanted)
+			t, err := s.newTarget(c, *g, wanted)
 			if err != nil {
 				return err
+			}
+			if has, registered := g.Application(); registered && (has.ID != t.ID || has.Port != t.Port) {
+				return wire.Errorf("TooManyTargets", "A target group can have one Application Load Balancer as its target, at one "+
+					"port: deregister '%s' at port %d first", has.ID, has.Port)
 			}
 			t.RegisteredAt = now
 			i := slices.IndexFunc(g.Targets, func(r record.Target) bool { return r.ID == t.ID && r.Port == t.Port })
@@ -112,7 +113,7 @@ func (s V2) RegisterTargets(ctx context.Context, in *elasticloadbalancingv2.Regi
 }
 
 // newTarget returns the target that a request describes.
-func (s V2) newTarget(sc resource.Scope, g record.TargetGroup, in types.TargetDescription) (record.Target, error) {
+func (s V2) newTarget(c *resource.Change, g record.TargetGroup, in types.TargetDescription) (record.Target, error) {
 	t := record.Target{ID: aws.ToString(in.Id), Port: g.Port, AvailabilityZone: aws.ToString(in.AvailabilityZone)}
 	if in.Port != nil {
 		t.Port = *in.Port
@@ -120,14 +121,17 @@ func (s V2) newTarget(sc resource.Scope, g record.TargetGroup, in types.TargetDe
 	if err := checkRange("Target port", t.Port, 1, 65535); err != nil {
 		return t, err
 	}
-	if g.TargetType == "ip" {
-		return t, s.checkAddress(sc, g, t)
+	switch g.TargetType {
+	case "ip":
+		return t, s.checkAddress(c.Scope, g, t)
+	case "alb":
+		return t, s.holdApplication(c, g, t)
 	}
-	r, there, err := s.getInstance(sc, t.ID)
+	r, there, err := s.getInstance(c.Scope, t.ID)
 	if err != nil {
 		return t, err
 	}
-	switch state := s.ec2.InstanceState(sc, r); {
+	switch state := s.ec2.InstanceState(c.Scope, r); {
 	case !there || !strings.HasPrefix(t.ID, "i-") || state == ec2types.InstanceStateNameTerminated:
 		return t, invalidTarget("The following targets are not valid instances: '%s'", t.ID)
 	case r.VPCID != g.VPCID:
@@ -138,6 +142,28 @@ func (s V2) newTarget(sc resource.Scope, g record.TargetGroup, in types.TargetDe
 		return t, invalid("An Availability Zone can be given for targets that are addresses alone")
 	}
 	return t, nil
+}
+
+// holdApplication refuses what is no Application Load Balancer with a listener at the target's port. It plans to write
+// the load balancer as it is: who deletes it or the listener at the same time sees the target, or the other way around.
+func (s V2) holdApplication(c *resource.Change, g record.TargetGroup, t record.Target) error {
+	row, err := s.getBalancer(c, &t.ID)
+	_, refused := errors.AsType[*wire.Error](err)
+	switch b := row.Value; {
+	case refused || err == nil && b.Kind != record.ApplicationLoadBalancer:
+		return invalidTarget("The following targets are not valid Application Load Balancers: '%s'", t.ID)
+	case err != nil:
+		return err
+	case b.VPCID != g.VPCID:
+		return invalidTarget("The following targets are not in the target group VPC '%s': '%s'", g.VPCID, t.ID)
+	case t.AvailabilityZone != "":
+		return invalid("An Availability Zone can be given for targets that are addresses alone")
+	case !listensAt(b, t.Port):
+		return invalid("If the target type is ALB, the target must have at least one listener that matches the target group "+
+			"port or any specified port overrides: '%s' has none at port %d", t.ID, t.Port)
+	}
+	s.planUpdate(c, row)
+	return nil
 }
 
 // checkAddress refuses an address that cannot be a target: one of the internet, or of the VPC's family but no subnet.
@@ -251,6 +277,9 @@ func describeTarget(g record.TargetGroup, t record.Target, observed map[string]r
 	d.HealthCheckPort = &port
 	h := d.TargetHealth
 	state, seen := observed[balancing.TargetName(t.ID, t.Port)]
+	if g.TargetType == "alb" {
+		state, seen = stateOfApplication(observed, t)
+	}
 	switch {
 	case !t.DeregisteredAt.IsZero():
 		h.State, h.Reason = types.TargetHealthStateEnumDraining, types.TargetHealthReasonEnumDeregistrationInProgress
@@ -268,4 +297,16 @@ func describeTarget(g record.TargetGroup, t record.Target, observed map[string]r
 		}
 	}
 	return d
+}
+
+// stateOfApplication returns the state of an Application Load Balancer that is a target: that of one of its addresses,
+// a healthy one if there is one.
+func stateOfApplication(observed map[string]record.TargetState, t record.Target) (state record.TargetState, seen bool) {
+	for _, address := range slices.Sorted(maps.Keys(observed)) {
+		one := observed[address]
+		if one.RegisteredAt.Equal(t.RegisteredAt) && (!seen || one.State == record.TargetHealthy) {
+			state, seen = one, true
+		}
+	}
+	return state, seen
 }
