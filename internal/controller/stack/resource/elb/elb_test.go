@@ -193,6 +193,15 @@ func lives() map[string]resourcetest.Life {
 				`{"HealthCheckProtocol": null, "HealthCheckIntervalSeconds": 5}`,
 			},
 		},
+		"a target group of an Application Load Balancer": {
+			Type: v2Type + "TargetGroup",
+			Properties: `{"Protocol": "TCP", "Port": 8443, "VpcId": "$vpc", "TargetType": "alb",
+				"Targets": [{"Id": "$application"}], "HealthCheckProtocol": "HTTPS", "HealthCheckPath": "/up"}`,
+			Updates: []string{
+				`{"HealthCheckProtocol": null, "HealthCheckPath": null, "Targets": [{"Id": "$application", "Port": 8443}]}`,
+				`{"HealthCheckIntervalSeconds": 5, "Targets": null}`,
+			},
+		},
 		"a target group of gRPC": {
 			Type: v2Type + "TargetGroup",
 			Properties: `{"Protocol": "HTTP", "ProtocolVersion": "GRPC", "Port": 30080, "VpcId": "$vpc",

@@ -121,7 +121,7 @@ func setHealthCheck(ctx context.Context, c *v2.Client, r *resource.Request) erro
 	}
 	application := live.Protocol == types.ProtocolEnumHttp || live.Protocol == types.ProtocolEnumHttps
 	protocol := cmp.Or(r.Text("HealthCheckProtocol"), "TCP")
-	if application {
+	if application || live.TargetType == types.TargetTypeEnumAlb {
 		protocol = cmp.Or(r.Text("HealthCheckProtocol"), "HTTP")
 	}
 	in := &v2.ModifyTargetGroupInput{TargetGroupArn: &r.PhysicalID, HealthCheckProtocol: types.ProtocolEnum(protocol),
