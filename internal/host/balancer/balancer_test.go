@@ -166,6 +166,66 @@ func TestHealth(t *testing.T) {
 	stop()
 }
 
+// TestHealthOfAnApplicationLoadBalancer has an Application Load Balancer as the target of a Network Load Balancer: it
+// answers at one of its addresses, and then gets another.
+func TestHealthOfAnApplicationLoadBalancer(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t), t.Context()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusFound)
+	}))
+	t.Cleanup(server.Close)
+	port := int32(netip.MustParseAddrPort(server.Listener.Addr().String()).Port())
+	application := record.LoadBalancer{Account: account, Region: region, Kind: record.ApplicationLoadBalancer, Name: "app",
+		ID: "1", Zones: []record.LoadBalancerZone{{Name: region + "a", PrivateIP: "127.0.0.1"},
+			{Name: region + "b", PrivateIP: "127.0.0.2"}}}
+	network := record.LoadBalancer{Account: account, Region: region, Kind: record.NetworkLoadBalancer, Name: "net",
+		ID: "2", Listeners: []record.Listener{{ID: "l", Protocol: "TCP", Port: 80, TargetGroup: "front"}}}
+	group := record.TargetGroup{Account: account, Region: region, Name: "front", ID: "3", Protocol: "TCP", Port: 80,
+		TargetType: "alb", LoadBalancer: "net", Targets: []record.Target{{ID: application.ARN(), Port: port,
+			RegisteredAt: time.Now().UTC()}}, HealthCheck: record.HealthCheck{Protocol: "HTTP", Path: "/",
+			Matcher: "200-399", Interval: 300, Timeout: 5, HealthyThreshold: 5, UnhealthyThreshold: 2}}
+	_, err1 := record.LoadBalancers(f.store).Create(ctx, application.Key(), application)
+	_, err2 := record.LoadBalancers(f.store).Create(ctx, network.Key(), network)
+	_, err3 := record.TargetGroups(f.store).Create(ctx, group.Key(), group)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	f.run()
+	await := func(want map[string]string) {
+		t.Helper()
+		eventually.Nil(t, fmt.Sprint("the addresses are ", want), func() error {
+			row, err := record.TargetHealths(f.store).Get(ctx, group.TargetHealthKey())
+			if err != nil {
+				return err
+			}
+			got := map[string]string{}
+			for name, state := range row.Value.Targets {
+				got[name] = state.State
+			}
+			if !maps.Equal(got, want) {
+				return fmt.Errorf("they are %v", got)
+			}
+			return nil
+		})
+	}
+	name := func(address string) string { return balancing.TargetName(address, port) }
+	await(map[string]string{name("127.0.0.1"): record.TargetHealthy, name("127.0.0.2"): record.TargetUnhealthy})
+	application.Zones[1].PrivateIP = "127.0.0.3"
+	other := httptest.NewUnstartedServer(server.Config.Handler)
+	other.Listener.Close()
+	var err error
+	if other.Listener, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.3:%d", port)); err != nil {
+		t.Fatal(err)
+	}
+	other.Start()
+	t.Cleanup(other.Close)
+	if _, err := record.LoadBalancers(f.store).Put(ctx, application.Key(), application); err != nil {
+		t.Fatal(err)
+	}
+	await(map[string]string{name("127.0.0.1"): record.TargetHealthy, name("127.0.0.3"): record.TargetHealthy})
+}
+
 // TestTargetsThatChangeWriteAsMuchAsTheirAccountMay has a thousand targets that change with each check: their state, or
 // the reason of it alone.
 func TestTargetsThatChangeWriteAsMuchAsTheirAccountMay(t *testing.T) {

@@ -287,6 +287,80 @@ func TestTargetsSeeTheLoadBalancer(t *testing.T) {
 	w.reaches(client, "10.0.0.20:80", false)
 }
 
+// TestApplicationLoadBalancerIsATarget sends connections to a Network Load Balancer on to an Application Load Balancer,
+// whose security group knows the clients, and which has no way to the internet of its own.
+func TestApplicationLoadBalancerIsATarget(t *testing.T) {
+	t.Parallel()
+	w := newBalanced(t)
+	client := instanceOf(w.client)
+	inside, outside := "10.0.0.20:80", w.eni.PublicIP+":80"
+	gateway := GatewayAddress(w.o.PublicRange).String()
+	front := w.newGroup(w.vpc, everything(true), everything(false))
+	change(w.fixture, record.NetworkInterfaces, w.eni,
+		func(e *record.NetworkInterface) { e.SecurityGroupIDs = []string{front.ID} })
+	group := w.newGroup(w.vpc, everything(true))
+	let := func(rules ...record.SecurityGroupRule) {
+		t.Helper()
+		change(w.fixture, record.SecurityGroups, group, func(g *record.SecurityGroup) {
+			g.Rules = append(rules, everything(true))
+		})
+		w.waitForRules(w.vpc)
+	}
+	application := record.LoadBalancer{Account: account, Region: region, Kind: record.ApplicationLoadBalancer,
+		Name: "app", ID: "fedcba9876543210", VPCID: w.vpc.ID, Scheme: record.SchemeInternal,
+		SecurityGroupIDs: []string{group.ID}, Listeners: []record.Listener{{ID: "1", Protocol: "HTTP", Port: 8080}}}
+	for i, zone := range []string{"eu-west-1a", "eu-west-1b"} {
+		e := put(w.fixture, record.NetworkInterfaces, record.NetworkInterface{EC2Resource: resource("eni-"),
+			VPCID: w.vpc.ID, SubnetID: w.newSubnet(w.vpc, fmt.Sprintf("10.0.%d.0/24", 3+i)).ID,
+			MACAddress: fmt.Sprintf("06:00:00:00:01:%02d", i), SourceDestCheck: true, SecurityGroupIDs: []string{group.ID},
+			PrivateIPs: []string{fmt.Sprintf("10.0.%d.20", 3+i)}, Attachment: &record.NetworkInterfaceAttachment{
+				ID: newID("eni-attach-"), InstanceOwnerID: "amazon-elb", DeviceIndex: 1}})
+		application.Zones = append(application.Zones, record.LoadBalancerZone{Name: zone, SubnetID: e.SubnetID,
+			NetworkInterfaceID: e.ID, PrivateIP: e.PrivateIPs[0]})
+	}
+	put(w.fixture, record.LoadBalancers, application)
+	change(w.fixture, record.TargetGroups, w.group, func(g *record.TargetGroup) {
+		g.TargetType, g.Targets = "alb", []record.Target{{ID: application.ARN(), Port: 8080}}
+	})
+	let(everything(false))
+	for i, z := range application.Zones {
+		eventually.Nil(t, "the namespace of the Application Load Balancer has "+z.PrivateIP, func() error {
+			l, err := w.Listen(t.Context(), application.Namespace(), "tcp", z.PrivateIP+":1")
+			if err != nil {
+				return err
+			}
+			return l.Close()
+		})
+		w.serveNamed(application.Namespace(), z.PrivateIP+":8080", i)
+	}
+	w.answering(client, inside, "10.0.0.10", 0)
+	w.answering(InternetNamespace, outside, gateway, 0)
+	w.reaches(InternetNamespace, outside, true)
+
+	port := func(cidr, group string) record.SecurityGroupRule {
+		return record.SecurityGroupRule{Protocol: "tcp", FromPort: 8080, ToPort: 8080, CIDRIPv4: cidr, GroupID: group}
+	}
+	let(port("10.0.0.10/32", "")) // the client
+	w.reaches(client, inside, true)
+	w.reaches(InternetNamespace, outside, false)
+	let(port("10.0.0.20/32", "")) // the Network Load Balancer, which is not whom it sees
+	w.reaches(client, inside, false)
+	let(port("", front.ID))
+	w.answering(client, inside, "10.0.0.10", 0)
+	w.answering(InternetNamespace, outside, gateway, 0)
+	w.reaches(client, "10.0.3.20:8080", false)
+
+	change(w.fixture, record.LoadBalancers, w.balance, func(b *record.LoadBalancer) {
+		b.Attributes = map[string]string{"load_balancing.cross_zone.enabled": "true"}
+	})
+	w.waitForRules(w.vpc)
+	w.answering(client, inside, "10.0.0.10", 0, 1)
+	change(w.fixture, record.LoadBalancers, application,
+		func(b *record.LoadBalancer) { b.Zones = b.Zones[1:] })
+	w.waitForRules(w.vpc)
+	w.answering(client, inside, "10.0.0.10", 1)
+}
+
 // TestConnectionsEndWithTheirLoadBalancer has a connection that goes on while its target drains, and ends with the load
 // balancer, whose address may be somebody else's then.
 func TestConnectionsEndWithTheirLoadBalancer(t *testing.T) {
