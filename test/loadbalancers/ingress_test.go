@@ -295,6 +295,7 @@ func TestIngress(t *testing.T) {
 	})
 	i.healthy("blue", 2)
 	i.healthy("green", 1)
+	i.checkFront()
 
 	i.deliverLogs()
 	serves("", "/hostname", "green-")
@@ -341,6 +342,59 @@ func TestIngress(t *testing.T) {
 	}) {
 		t.Error("network interfaces of the load balancer are left")
 	}
+}
+
+// checkFront has a Network Load Balancer in front of the Ingress's for a time, by the calls of the controller for the
+// annotation alb.ingress.kubernetes.io/enable-frontend-nlb.
+func (i *ingress) checkFront() {
+	i.t.Helper()
+	ctx, t := i.t.Context(), i.t
+	group := must[*v2.CreateTargetGroupOutput](t)(i.elb.CreateTargetGroup(ctx, &v2.CreateTargetGroupInput{
+		Name: aws.String("k8s-default-front-0123456789"), Protocol: types.ProtocolEnumTcp, Port: aws.Int32(80),
+		VpcId: &i.vpc, TargetType: types.TargetTypeEnumAlb, HealthCheckProtocol: types.ProtocolEnumHttp,
+		HealthCheckPort: aws.String("traffic-port"), HealthCheckPath: aws.String("/"),
+		HealthCheckIntervalSeconds: aws.Int32(15), HealthCheckTimeoutSeconds: aws.Int32(5),
+		HealthyThresholdCount: aws.Int32(3), UnhealthyThresholdCount: aws.Int32(3),
+		Matcher: &types.Matcher{HttpCode: aws.String("200-399")}, Tags: i.tags("FrontendNlb:80")})).TargetGroups[0]
+	network := must[*v2.CreateLoadBalancerOutput](t)(i.elb.CreateLoadBalancer(ctx, &v2.CreateLoadBalancerInput{
+		Name: aws.String("k8s-default-web-0123456789-nlb"), Type: types.LoadBalancerTypeEnumNetwork,
+		Scheme: types.LoadBalancerSchemeEnumInternetFacing, SecurityGroups: []string{i.group}, Tags: i.tags("FrontendNlb"),
+		SubnetMappings: []types.SubnetMapping{{SubnetId: &i.SubnetIDs[0]},
+			{SubnetId: &i.SubnetIDs[1]}}})).LoadBalancers[0]
+	must[*v2.CreateListenerOutput](t)(i.elb.CreateListener(ctx, &v2.CreateListenerInput{
+		LoadBalancerArn: network.LoadBalancerArn, Protocol: types.ProtocolEnumTcp, Port: aws.Int32(80),
+		DefaultActions: []types.Action{{Type: types.ActionTypeEnumForward, TargetGroupArn: group.TargetGroupArn}}}))
+	target := []types.TargetDescription{{Id: i.balancer.LoadBalancerArn, Port: aws.Int32(80)}}
+	must[*v2.RegisterTargetsOutput](t)(i.elb.RegisterTargets(ctx, &v2.RegisterTargetsInput{
+		TargetGroupArn: group.TargetGroupArn, Targets: target}))
+	i.groups["front"] = *group.TargetGroupArn
+	i.healthy("front", 1)
+	// What a target is told of the client is the same by either way.
+	seen := func(name string) (client string) {
+		i.until(name+" is answered", func() error {
+			status, _, body, err := request(ctx, name, "", "/header?key=X-Forwarded-For")
+			if err == nil && (status != http.StatusOK || net.ParseIP(body) == nil) {
+				err = fmt.Errorf("got %d, %q", status, body)
+			}
+			client = body
+			return err
+		})
+		return client
+	}
+	if direct, through := seen(*i.balancer.DNSName), seen(*network.DNSName); direct != through {
+		t.Errorf("behind the Network Load Balancer, targets are told of the client %s, want %s", through, direct)
+	}
+	if _, err := i.elb.DeleteLoadBalancer(ctx, &v2.DeleteLoadBalancerInput{
+		LoadBalancerArn: i.balancer.LoadBalancerArn}); err == nil {
+		t.Error("a load balancer that is a target was deleted")
+	}
+	must[*v2.DeregisterTargetsOutput](t)(i.elb.DeregisterTargets(ctx, &v2.DeregisterTargetsInput{
+		TargetGroupArn: group.TargetGroupArn, Targets: target}))
+	must[*v2.DeleteLoadBalancerOutput](t)(i.elb.DeleteLoadBalancer(ctx, &v2.DeleteLoadBalancerInput{
+		LoadBalancerArn: network.LoadBalancerArn}))
+	must[*v2.DeleteTargetGroupOutput](t)(i.elb.DeleteTargetGroup(ctx, &v2.DeleteTargetGroupInput{
+		TargetGroupArn: group.TargetGroupArn}))
+	delete(i.groups, "front")
 }
 
 // healthy waits for as many healthy targets of a Deployment's target group.
