@@ -78,6 +78,8 @@ func Transport(o Options) http.RoundTripper {
 		MaxResponseHeaderBytes: cmp.Or(o.MaxHeader, maxHeader),
 		MaxIdleConns:           16,
 		IdleConnTimeout:        keepAlive,
+		// No context ends a request to a server that takes nothing.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: headerTimeout, WriteByteTimeout: headerTimeout},
 	}
 	t := &transport{o: o, secure: base, plain: base.Clone()}
 	config := o.TLS.Clone()

@@ -46,6 +46,15 @@ type below struct {
 	*client
 }
 
+// Write gives the client the idle timeout to take a record, also one that TLS writes by itself: the answer to a change
+// of keys, say, while it is read.
+func (b *below) Write(p []byte) (int, error) {
+	if err := b.Conn.SetWriteDeadline(time.Now().Add(b.server.state.Load().idle)); err != nil {
+		return 0, err
+	}
+	return b.Conn.Write(p)
+}
+
 // plain is a connection of a client as net/http sees it, with TLS taken off.
 type plain struct {
 	net.Conn
@@ -134,9 +143,6 @@ func (p *plain) Write(b []byte) (int, error) {
 
 // Read reads from the client. One that has sent a part of a request and then nothing is told that.
 func (p *plain) Read(b []byte) (int, error) {
-	if err := p.boundAnswer(p.Conn); err != nil {
-		return 0, err
-	}
 	n, err := p.fields.Read(p.Conn, b)
 	if n > 0 {
 		p.partial.Store(true)
@@ -154,16 +160,7 @@ func (p *plain) Read(b []byte) (int, error) {
 // Close closes the connection.
 func (p *plain) Close() error { return p.close(p.Conn) }
 
-// boundAnswer gives the client the idle timeout to take what TLS answers by itself, while it is read: to a change of
-// keys, say.
-func (c *client) boundAnswer(conn net.Conn) error {
-	if c.under == nil {
-		return nil
-	}
-	return conn.SetWriteDeadline(time.Now().Add(c.server.state.Load().idle))
-}
-
-// close closes a connection, also while TLS waits for the client to take such an answer.
+// close closes a connection, also while TLS waits for the client to take something.
 func (c *client) close(conn net.Conn) error {
 	if c.under != nil {
 		defer time.AfterFunc(refusalTime, func() { c.under.Close() }).Stop()

@@ -116,6 +116,7 @@ func (e *exchange) finish() {
 
 // serve answers the request.
 func (e *exchange) serve() {
+	Continue(e.w.ResponseWriter, e.r, e.h2)
 	count := e.client.requests.Add(1)
 	age := time.Duration(e.state.spec.Attributes.KeepAlive) * time.Second
 	if age > 0 && e.server.o.now().Sub(e.client.since) > age || e.r.ProtoMajor == 2 && count >= maxOfConnection {
@@ -190,7 +191,7 @@ func (w *writer) WriteHeader(status int) {
 		}
 		w.e.status = status
 		w.e.finishHeaders(w.Header())
-	} else if w.e.group != nil && w.e.group.spec.Version != HTTP1 && status != http.StatusSwitchingProtocols {
+	} else if w.e.group != nil && w.e.group.spec.Version != HTTP1 {
 		return // the connection to the target, which others share, would wait for the client
 	} else if w.e.h2 {
 		// Of a header with this field, net/http writes a copy without it. Of another, it may go on to read that when the

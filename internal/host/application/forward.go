@@ -75,19 +75,18 @@ func (e *exchange) forwardRequest(f *Forward) {
 		e.own = maps.Clone(h)
 		clear(h)
 	}
-	Continue(e.w.ResponseWriter, e.r)
 	e.idle.start(e)
 	e.server.proxy.ServeHTTP(e.w, e.r.WithContext(e))
 }
 
 // Continue has the client of a request of HTTP/1 send its body, and the target not asked whether it wants that. Else
 // net/http says so to the client when the body is read, while another goroutine writes what the target says first:
-// https://go.dev/issue/80949.
-func Continue(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor > 1 || r.Header.Get("Expect") == "" {
+// https://go.dev/issue/80949. Which version it has is not for the request to say: net/http takes "PRI * HTTP/2.0".
+func Continue(w http.ResponseWriter, r *http.Request, h2 bool) {
+	if h2 || r.Header.Get("Expect") == "" {
 		return
 	}
-	if r.ProtoMinor > 0 && r.ContentLength != 0 {
+	if r.ProtoAtLeast(1, 1) && r.ContentLength != 0 {
 		w.WriteHeader(http.StatusContinue)
 	}
 	r.Header.Del("Expect")

@@ -87,9 +87,6 @@ func (m *multiplexed) Read(b []byte) (int, error) {
 		m.taken.Wait()
 	}
 	m.mu.Unlock()
-	if err := m.boundAnswer(m.Conn); err != nil {
-		return 0, err
-	}
 	n, err := m.Conn.Read(b)
 	m.mu.Lock()
 	defer m.mu.Unlock()

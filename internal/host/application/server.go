@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,8 +126,9 @@ const acceptPause = 100 * time.Millisecond
 // closeIdle closes the connections to targets that wait for a request.
 func (s *Server) closeIdle() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.pools {
+	pools := slices.Collect(maps.Values(s.pools))
+	s.mu.Unlock()
+	for _, p := range pools {
 		p.transport.CloseIdleConnections()
 	}
 }
@@ -150,21 +153,21 @@ func (s *Server) Close() {
 		f.close()
 	}
 	for _, p := range s.pools {
-		p.transport.CloseIdleConnections()
+		s.done.Go(p.transport.CloseIdleConnections)
 	}
 	s.mu.Unlock()
 	s.done.Wait()
 }
 
 // retireTargets ends the requests to targets that their groups no longer have, and forgets groups that are gone. mu is
-// held.
+// held, and those who wait for it do not wait for targets.
 func (s *Server) retireTargets(next *state) {
 	for key, p := range s.pools {
 		g := next.pools[p]
 		if g == nil {
 			// Its requests under way end by themselves.
 			delete(s.pools, key)
-			p.transport.CloseIdleConnections()
+			s.done.Go(p.transport.CloseIdleConnections)
 			continue
 		}
 		left := false
@@ -179,7 +182,7 @@ func (s *Server) retireTargets(next *state) {
 			}
 		}
 		if left { // connections to a target that gets no request wait for none
-			p.transport.CloseIdleConnections()
+			s.done.Go(p.transport.CloseIdleConnections)
 		}
 	}
 }

@@ -3,9 +3,11 @@
 package balancer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -17,9 +19,12 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/balancing"
@@ -307,6 +312,54 @@ func TestAnswersToChecksAreBounded(t *testing.T) {
 	*chain = append(*chain, make([]byte, handshake.MostOfServer))
 	if err := probe("HTTPS", secure); !errors.Is(err, handshake.ErrLong) {
 		t.Errorf("a long certificate: %v", err)
+	}
+}
+
+// TestChecksEnd has a target that begins its answer on HTTP/2, asks for more answers than the connection holds, and takes
+// none.
+func TestChecksEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	closed := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			closed <- err
+			return
+		}
+		defer conn.Close()
+		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+			closed <- err
+			return
+		}
+		framer := http2.NewFramer(conn, conn)
+		for err = framer.WriteSettings(); err == nil; {
+			var frame http2.Frame
+			if frame, err = framer.ReadFrame(); err == nil && frame.Header().Type == http2.FrameHeaders {
+				break
+			}
+		}
+		var header bytes.Buffer
+		err = errors.Join(err, hpack.NewEncoder(&header).WriteField(hpack.HeaderField{Name: ":status", Value: "200"}),
+			framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: header.Bytes(), EndHeaders: true}))
+		for err == nil {
+			err = framer.WritePing(false, [8]byte{}) // until the other side has closed the connection
+		}
+		closed <- err
+	}()
+	err = f.c.probe(t.Context(), "", balancing.Pool{Version: "HTTP2",
+		Check: record.HealthCheck{Protocol: "HTTP", Path: "/", Timeout: 1, Matcher: "200"}},
+		balancing.Member{Address: netip.MustParseAddrPort(l.Addr().String())})
+	if err == nil {
+		t.Error("the target is healthy")
+	}
+	if err := <-closed; !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("the connection of the target ends with %v", err)
 	}
 }
 

@@ -213,8 +213,13 @@ func (c *Controller) probe(ctx context.Context, namespace string, pool balancing
 	if settings.Port != 0 {
 		at = netip.AddrPortFrom(at.Addr(), uint16(settings.Port))
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return c.o.Network.Dial(ctx, namespace, "tcp", at.String())
+	dial := func(dialing context.Context, _, _ string) (net.Conn, error) {
+		conn, err := c.o.Network.Dial(dialing, namespace, "tcp", at.String())
+		if err == nil {
+			// Also while net/http or TLS waits for the target to take something, which no context ends.
+			context.AfterFunc(ctx, func() { conn.Close() })
+		}
+		return conn, err
 	}
 	if settings.Protocol != "HTTP" && settings.Protocol != "HTTPS" {
 		conn, err := dial(ctx, "", "")

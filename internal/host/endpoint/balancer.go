@@ -201,8 +201,10 @@ func (b *balancer) close() {
 	b.mu.Unlock()
 	b.cancel()
 	if b.server != nil {
-		b.server.Close()
-		b.requests.CloseIdleConnections()
+		b.done.Go(func() { // who waits for the lock of all load balancers does not wait for clients and targets
+			b.server.Close()
+			b.requests.CloseIdleConnections()
+		})
 	}
 	if b.application != nil {
 		b.done.Go(b.application.Close)
@@ -424,14 +426,21 @@ func (b *balancer) serveHTTP() {
 	b.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			headerRead(r)
-			if headerfields.Count(r.Header, r.Trailer) > headerfields.Most {
+			refused := 0
+			switch {
+			case r.ProtoMajor != 1:
+				refused = http.StatusHTTPVersionNotSupported
+			case headerfields.Count(r.Header, r.Trailer) > headerfields.Most:
+				refused = http.StatusBadRequest
+			}
+			if refused != 0 {
 				w.Header().Set("Connection", "close")
-				w.WriteHeader(http.StatusBadRequest)
+				w.WriteHeader(refused)
 				return
 			}
 			r, end := watchBody(w, r, idle)
 			defer end()
-			application.Continue(w, r)
+			application.Continue(w, r, false)
 			forward.ServeHTTP(w, r)
 		}),
 		ConnState: clients.observe, ConnContext: clients.inContext,

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -315,6 +316,35 @@ func TestHeaderFieldsAreBounded(t *testing.T) {
 		text, err := io.ReadAll(answer.Body)
 		if want := fmt.Sprintf(" %d", lines); err != nil || !strings.HasSuffix(string(text), want) {
 			t.Errorf("a request with a long body: %s, %q, %v", answer.Status, text, err)
+		}
+	}
+}
+
+// TestClientsMayGoOn has clients of Classic Load Balancers that ask whether they are to send a body. Nobody asks the
+// target, which says something else first.
+func TestClientsMayGoOn(t *testing.T) {
+	t.Parallel()
+	b := newBalancerRig(t)
+	spec := b.spec(b.serveRequests(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %q", body, r.Header["Expect"])
+	}))
+	spec.HTTP = true
+	b.apply(spec)
+	for request, want := range map[string]string{"POST / HTTP/1.1": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 ",
+		"POST / HTTP/1.0": "HTTP/1.0 103 ", "PRI * HTTP/2.0": "HTTP/1.1 505 "} {
+		conn, err := dial(t, b.client, net.Dialer{Timeout: eventually.Limit}, balancerAddress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.SetDeadline(time.Now().Add(eventually.Limit))
+		io.WriteString(conn, request+ //nolint:errcheck // the answer tells
+			"\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx")
+		got, err := io.ReadAll(conn)
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) || !strings.HasPrefix(string(got), want) ||
+			!strings.HasPrefix(request, "PRI") && !strings.HasSuffix(string(got), "x []") {
+			t.Errorf("%s: %q, %v", request, got, err)
 		}
 	}
 }

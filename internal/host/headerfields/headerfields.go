@@ -5,6 +5,7 @@ package headerfields
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coracle-eks/coracle/internal/handshake"
 )
@@ -183,6 +185,17 @@ func Dialer(dial handshake.Dial) handshake.Dial {
 		}
 		return &AnswerConn{Conn: c, fields: Counter{answers: true, inBody: true}}, nil
 	}
+}
+
+// closeTime is the time that the end of a TLS connection may take, as with HTTP/2 in net/http.
+const closeTime = 250 * time.Millisecond
+
+// Close implements net.Conn. TLS waits for what the server does not take, and net/http waits for TLS with locks held.
+func (a *AnswerConn) Close() error {
+	if secure, ok := a.Conn.(*tls.Conn); ok {
+		defer time.AfterFunc(closeTime, func() { secure.NetConn().Close() }).Stop()
+	}
+	return a.Conn.Close()
 }
 
 // Read implements net.Conn.

@@ -3,10 +3,16 @@ package headerfields
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestAnswersAreCounted has answers that come byte by byte, and at once.
@@ -105,4 +111,31 @@ func TestShadowsAreDeleted(t *testing.T) {
 			t.Errorf("%s is there: %v, want %v", name, got, want)
 		}
 	}
+}
+
+// TestClosingWaitsForNoServer closes a connection of TLS to a server that takes nothing. TLS would wait five seconds, or
+// for good where it is about to answer the server.
+func TestClosingWaitsForNoServer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		defer there.Close()
+		go tls.Server(there, &tls.Config{Certificates: server.TLS.Certificates, SessionTicketsDisabled: true}).Handshake()
+		secure := tls.Client(here, &tls.Config{InsecureSkipVerify: true})
+		if err := secure.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := Dialer(func(context.Context, string, string) (net.Conn, error) { return secure, nil })(t.Context(),
+			"tcp", "target")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		conn.Close()
+		if took := time.Since(began); took != closeTime {
+			t.Errorf("it takes %s, want %s", took, closeTime)
+		}
+	})
 }

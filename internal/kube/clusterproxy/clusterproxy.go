@@ -140,7 +140,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler:  p.Error,
 		ErrorLog:      slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
-	if r.ProtoMajor == 1 && r.ContentLength != 0 && r.Header.Get("Expect") != "" {
+	if r.ProtoAtLeast(1, 1) && r.ContentLength != 0 && r.Header.Get("Expect") != "" {
 		// net/http would write this when the body is read, while another goroutine writes what is answered first:
 		// https://go.dev/issue/80949.
 		w.WriteHeader(http.StatusContinue)
