@@ -315,8 +315,8 @@ func TestAnswersToChecksAreBounded(t *testing.T) {
 	}
 }
 
-// TestChecksEnd has a target that begins its answer on HTTP/2, asks for more answers than the connection holds, and takes
-// none.
+// TestChecksEnd has a target that begins its answer on HTTP/2, asks for more answers than the connection holds, and
+// takes none.
 func TestChecksEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

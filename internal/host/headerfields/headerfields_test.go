@@ -113,8 +113,8 @@ func TestShadowsAreDeleted(t *testing.T) {
 	}
 }
 
-// TestClosingWaitsForNoServer closes a connection of TLS to a server that takes nothing. TLS would wait five seconds, or
-// for good where it is about to answer the server.
+// TestClosingWaitsForNoServer closes a connection of TLS to a server that takes nothing. TLS would wait five seconds,
+// or for good where it is about to answer the server.
 func TestClosingWaitsForNoServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
