@@ -21,7 +21,7 @@ type Index[T any] interface {
 
 // tableIndex implements Index.
 type tableIndex[T any] struct {
-	table table[T]
+	table *table[T]
 	name  string
 	value func(T) string
 }
@@ -29,16 +29,16 @@ type tableIndex[T any] struct {
 // NewIndex returns the index of that name over a table. value returns what a row is found by, empty for a row that is
 // not found. The index is kept in memory from its first use on.
 func NewIndex[T any](t Table[T], name string, value func(T) string) Index[T] {
-	of := t.(table[T]) // what NewTable returns
-	return tableIndex[T]{table: of, name: of.name + name, value: value}
+	of := t.(*table[T]) // what NewTable returns
+	return &tableIndex[T]{table: of, name: of.name + name, value: value}
 }
 
-func (i tableIndex[T]) List(ctx context.Context, value string) ([]Row[T], error) {
+func (i *tableIndex[T]) List(ctx context.Context, value string) ([]Row[T], error) {
 	rows, _, err := i.Page(ctx, value, "", 0)
 	return rows, err
 }
 
-func (i tableIndex[T]) Page(ctx context.Context, value, after string, limit int) (rows []Row[T], next string,
+func (i *tableIndex[T]) Page(ctx context.Context, value, after string, limit int) (rows []Row[T], next string,
 	err error) {
 	var all []found
 	more := false
@@ -60,7 +60,7 @@ func (i tableIndex[T]) Page(ctx context.Context, value, after string, limit int)
 	return rows, next, nil
 }
 
-func (i tableIndex[T]) Count(value string) (n int) {
+func (i *tableIndex[T]) Count(value string) (n int) {
 	i.ascend(value, "", func(string) bool {
 		n++
 		return true
@@ -70,7 +70,7 @@ func (i tableIndex[T]) Count(value string) (n int) {
 
 // ascend calls each with the keys of the rows with that value that come after the key after, until it returns false.
 // The mirror does not change meanwhile.
-func (i tableIndex[T]) ascend(value, after string, each func(key string) bool) {
+func (i *tableIndex[T]) ascend(value, after string, each func(key string) bool) {
 	s := i.table.store
 	s.mu.RLock()
 	x := s.indexes[i.name]
@@ -94,7 +94,7 @@ func (i tableIndex[T]) ascend(value, after string, each func(key string) bool) {
 
 // build makes the index of the rows that there are, unless it is there. They are decoded before the mirror is locked:
 // there may be many, of all accounts, and others read and write meanwhile.
-func (i tableIndex[T]) build() {
+func (i *tableIndex[T]) build() {
 	s := i.table.store
 	s.building.Lock() // whoever else needs the index waits for it, and does not decode the same rows
 	defer s.building.Unlock()

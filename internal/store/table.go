@@ -78,7 +78,7 @@ type Table[T any] interface {
 	Notify(ctx context.Context, prefix string, changed func(key string))
 }
 
-// table implements Table.
+// table implements Table. By its pointer, so that the compiler makes no second function of each method for each T.
 type table[T any] struct {
 	store *Store
 	name  string
@@ -89,7 +89,7 @@ func NewTable[T any](s *Store, name string) Table[T] {
 	if name == "" || strings.Contains(name, "/") {
 		panic(fmt.Sprintf("store: bad table name %q", name))
 	}
-	return table[T]{store: s, name: name + "/"}
+	return &table[T]{store: s, name: name + "/"}
 }
 
 // entry is a row of the mirror. It is decoded at its first read, and later ones return the same value: large rows only
@@ -138,7 +138,7 @@ func (l *largeRows) add(e *entry, size int) {
 	l.rows = append(l.rows, e)
 }
 
-func (t table[T]) decodeRow(key string, e *entry) (Row[T], error) {
+func (t *table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	r := Row[T]{Key: key, Revision: e.revision, Created: e.created}
 	if p := e.decoded.Load(); p != nil {
 		r.Value = (*p).(T)
@@ -157,7 +157,7 @@ func (t table[T]) decodeRow(key string, e *entry) (Row[T], error) {
 	return r, nil
 }
 
-func (t table[T]) decodeValue(key string, raw []byte) (T, error) {
+func (t *table[T]) decodeValue(key string, raw []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return v, fmt.Errorf("decode row %s%s: %w", t.name, key, err)
@@ -165,11 +165,11 @@ func (t table[T]) decodeValue(key string, raw []byte) (T, error) {
 	return v, nil
 }
 
-func (t table[T]) rowError(key string, err error) error {
+func (t *table[T]) rowError(key string, err error) error {
 	return fmt.Errorf("%s%s: %w", t.name, key, err)
 }
 
-func (t table[T]) Get(ctx context.Context, key string) (Row[T], error) {
+func (t *table[T]) Get(ctx context.Context, key string) (Row[T], error) {
 	e, err := t.find(ctx, key)
 	if err != nil {
 		return Row[T]{}, err
@@ -178,7 +178,7 @@ func (t table[T]) Get(ctx context.Context, key string) (Row[T], error) {
 }
 
 // find returns the row's entry in the mirror, or ErrNotFound.
-func (t table[T]) find(ctx context.Context, key string) (*entry, error) {
+func (t *table[T]) find(ctx context.Context, key string) (*entry, error) {
 	t.store.mu.RLock()
 	e, ok := t.store.rows.Get(t.name + key)
 	t.store.mu.RUnlock()
@@ -190,12 +190,12 @@ func (t table[T]) find(ctx context.Context, key string) (*entry, error) {
 	return e, meterRead(ctx, rowSize(t.name+key, e.raw))
 }
 
-func (t table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
+func (t *table[T]) List(ctx context.Context, prefix string) ([]Row[T], error) {
 	rows, _, err := t.Page(ctx, prefix, "", 0)
 	return rows, err
 }
 
-func (t table[T]) Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
+func (t *table[T]) Page(ctx context.Context, prefix, after string, limit int) (rows []Row[T], next string, err error) {
 	var all []found
 	full := t.name + prefix
 	from := full
@@ -232,7 +232,7 @@ type found struct {
 }
 
 // decodeRows counts what a list has found, and decodes it.
-func (t table[T]) decodeRows(ctx context.Context, all []found) ([]Row[T], error) {
+func (t *table[T]) decodeRows(ctx context.Context, all []found) ([]Row[T], error) {
 	var size int64
 	for _, f := range all {
 		size += rowSize(t.name+f.key, f.e.raw)
@@ -251,7 +251,7 @@ func (t table[T]) decodeRows(ctx context.Context, all []found) ([]Row[T], error)
 	return rows, nil
 }
 
-func (t table[T]) Count(prefix string) (n int) {
+func (t *table[T]) Count(prefix string) (n int) {
 	full := t.name + prefix
 	t.store.mu.RLock()
 	defer t.store.mu.RUnlock()
@@ -265,19 +265,19 @@ func (t table[T]) Count(prefix string) (n int) {
 	return n
 }
 
-func (t table[T]) Create(ctx context.Context, key string, v T) (Row[T], error) {
+func (t *table[T]) Create(ctx context.Context, key string, v T) (Row[T], error) {
 	return t.writeRow(ctx, key, t.CreateOp(key, v))
 }
 
-func (t table[T]) Update(ctx context.Context, row Row[T]) (Row[T], error) {
+func (t *table[T]) Update(ctx context.Context, row Row[T]) (Row[T], error) {
 	return t.writeRow(ctx, row.Key, t.UpdateOp(row))
 }
 
-func (t table[T]) Put(ctx context.Context, key string, v T) (Row[T], error) {
+func (t *table[T]) Put(ctx context.Context, key string, v T) (Row[T], error) {
 	return t.writeRow(ctx, key, t.PutOp(key, v))
 }
 
-func (t table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], error) {
+func (t *table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], error) {
 	if err := t.store.Txn(ctx, op); err != nil {
 		return Row[T]{}, err
 	}
@@ -289,7 +289,7 @@ func (t table[T]) writeRow(ctx context.Context, key string, op Op) (Row[T], erro
 	return row, err
 }
 
-func (t table[T]) Modify(ctx context.Context, key string, change func(*T) error) (Row[T], error) {
+func (t *table[T]) Modify(ctx context.Context, key string, change func(*T) error) (Row[T], error) {
 	for {
 		row, err := t.Copy(ctx, key)
 		if err != nil {
@@ -305,7 +305,7 @@ func (t table[T]) Modify(ctx context.Context, key string, change func(*T) error)
 	}
 }
 
-func (t table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
+func (t *table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
 	e, err := t.find(ctx, key)
 	if err != nil {
 		return Row[T]{}, err
@@ -314,6 +314,6 @@ func (t table[T]) Copy(ctx context.Context, key string) (Row[T], error) {
 	return Row[T]{Key: key, Value: v, Revision: e.revision, Created: e.created}, err
 }
 
-func (t table[T]) Delete(ctx context.Context, row Row[T]) error {
+func (t *table[T]) Delete(ctx context.Context, row Row[T]) error {
 	return t.store.Txn(ctx, t.DeleteOp(row))
 }

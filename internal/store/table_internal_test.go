@@ -14,7 +14,7 @@ import (
 // Values of large rows do not take memory without an end, those of small ones stay.
 func TestLargeRowsAreForgotten(t *testing.T) {
 	t.Parallel()
-	rows := table[string]{store: &Store{}, name: "rows/"}
+	rows := &table[string]{store: &Store{}, name: "rows/"}
 	read := func(size int) *entry {
 		e := &entry{raw: fmt.Appendf(nil, "%q", strings.Repeat("x", size-2))}
 		for range 2 {
@@ -44,7 +44,7 @@ func TestLargeRowsAreForgotten(t *testing.T) {
 }
 
 // rowOf is a row as the JSON of a value, read once.
-func rowOf[T any](t *testing.T, rows table[T], v T) *entry {
+func rowOf[T any](t *testing.T, rows *table[T], v T) *entry {
 	t.Helper()
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestRowsOfManyMembersAreForgotten(t *testing.T) {
 	}{
 		"tags": {tagged, 2 << 10}, "letters": {letters, 850 * 16}, "empty objects": {empty, 850 * 100},
 	} {
-		rows := table[object]{store: &Store{}, name: "rows/"}
+		rows := &table[object]{store: &Store{}, name: "rows/"}
 		few := rowOf(t, rows, object{ID: "vol-0123456789abcdef0", Tags: map[string]string{"Name": "x", "team": "y"},
 			List: []string{"default", "kube-system"}})
 		var many []*entry
@@ -156,7 +156,7 @@ func heapSize() int {
 func TestCountsDecodeNothing(t *testing.T) {
 	t.Parallel()
 	s := &Store{indexes: map[string]*index{}}
-	rows := table[string]{store: s, name: "rows/"}
+	rows := &table[string]{store: s, name: "rows/"}
 	for i := range 3 {
 		s.rows.Set(fmt.Sprintf("rows/%d", i), &entry{raw: fmt.Appendf(nil, "%q", strings.Repeat("x", largeRow))})
 	}

@@ -30,35 +30,35 @@ const (
 	wantRevision
 )
 
-func (t table[T]) keyedOp(key string, o Op) Op {
+func (t *table[T]) keyedOp(key string, o Op) Op {
 	o.name, o.key = t.name+key, t.name+key
 	return o
 }
 
-func (t table[T]) encodeOp(key string, o Op, v T) Op {
+func (t *table[T]) encodeOp(key string, o Op, v T) Op {
 	o.put, o.err = json.Marshal(v)
 	return t.keyedOp(key, o)
 }
 
-func (t table[T]) CreateOp(key string, v T) Op { return t.encodeOp(key, Op{want: wantAbsent}, v) }
+func (t *table[T]) CreateOp(key string, v T) Op { return t.encodeOp(key, Op{want: wantAbsent}, v) }
 
-func (t table[T]) UpdateOp(row Row[T]) Op {
+func (t *table[T]) UpdateOp(row Row[T]) Op {
 	return t.encodeOp(row.Key, Op{want: wantRevision, rev: row.Revision}, row.Value)
 }
 
-func (t table[T]) PutOp(key string, v T) Op { return t.encodeOp(key, Op{}, v) }
+func (t *table[T]) PutOp(key string, v T) Op { return t.encodeOp(key, Op{}, v) }
 
-func (t table[T]) DeleteOp(row Row[T]) Op {
+func (t *table[T]) DeleteOp(row Row[T]) Op {
 	return t.keyedOp(row.Key, Op{want: wantRevision, rev: row.Revision, del: true})
 }
 
-func (t table[T]) RemoveOp(key string) Op { return t.keyedOp(key, Op{del: true}) }
+func (t *table[T]) RemoveOp(key string) Op { return t.keyedOp(key, Op{del: true}) }
 
-func (t table[T]) CheckOp(row Row[T]) Op {
+func (t *table[T]) CheckOp(row Row[T]) Op {
 	return t.keyedOp(row.Key, Op{want: wantRevision, rev: row.Revision})
 }
 
-func (t table[T]) AbsentOp(key string) Op { return t.keyedOp(key, Op{want: wantAbsent}) }
+func (t *table[T]) AbsentOp(key string) Op { return t.keyedOp(key, Op{want: wantAbsent}) }
 
 // Txn carries out all ops or none. The error of the first op that could not be is
 // ErrExists, ErrNotFound or ErrConflict, wrapped with its row. A row may stand in one op only. In a

@@ -16,7 +16,7 @@ type Event[T any] struct {
 	Deleted bool
 }
 
-func (t table[T]) Watch(ctx context.Context, prefix string, from int64, each func(Event[T]) error) error {
+func (t *table[T]) Watch(ctx context.Context, prefix string, from int64, each func(Event[T]) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	full := t.store.prefix + t.name
@@ -44,7 +44,7 @@ func (t table[T]) Watch(ctx context.Context, prefix string, from int64, each fun
 	return ctx.Err()
 }
 
-func (t table[T]) Notify(ctx context.Context, prefix string, changed func(key string)) {
+func (t *table[T]) Notify(ctx context.Context, prefix string, changed func(key string)) {
 	full := t.name + prefix
 	sub := &subscription{prefix: full, pending: map[string]struct{}{}, wake: make(chan struct{}, 1)}
 	s := t.store
