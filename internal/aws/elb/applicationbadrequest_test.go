@@ -187,6 +187,9 @@ func TestBadApplicationRequests(t *testing.T) {
 		{"protocol version", "ValidationError", group(func(in *v2.CreateTargetGroupInput) {
 			in.ProtocolVersion = aws.String("HTTP3")
 		})},
+		{"target control port", "InvalidConfigurationRequest", group(func(in *v2.CreateTargetGroupInput) {
+			in.TargetControlPort = aws.Int32(3000)
+		})},
 		{"protocol version of TCP", "InvalidConfigurationRequest", group(func(in *v2.CreateTargetGroupInput) {
 			in.Protocol, in.ProtocolVersion = types.ProtocolEnumTcp, aws.String("HTTP1")
 		})},

@@ -399,6 +399,8 @@ func TestBadRequests(t *testing.T) {
 		{"target of another VPC", "InvalidTarget", register(group, v2types.TargetDescription{Id: &stranger})},
 		{"target port", "ValidationError", register(group, v2types.TargetDescription{Id: &instance,
 			Port: aws.Int32(65536)})},
+		{"QUIC server ID", "ValidationError", register(group, v2types.TargetDescription{Id: &instance,
+			QuicServerId: aws.String("0x0123456789abcdef")})},
 		{"address that is none", "InvalidTarget", register(addresses, v2types.TargetDescription{Id: aws.String("x")})},
 		{"address outside of the VPC", "InvalidTarget", register(addresses, v2types.TargetDescription{
 			Id: aws.String("8.8.8.8")})},

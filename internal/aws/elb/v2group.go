@@ -136,6 +136,9 @@ func (s V2) newGroup(ctx context.Context, in *elasticloadbalancingv2.CreateTarge
 		return g, invalid("A VPC ID must be specified")
 	case in.IpAddressType == types.TargetGroupIpAddressTypeEnumIpv6:
 		return g, invalidConfiguration("coracle has target groups with the IP address type 'ipv4' alone, not 'ipv6'")
+	case in.TargetControlPort != nil:
+		return g, invalidConfiguration("coracle has no target optimizer: create the target group without a target " +
+			"control port")
 	}
 	if err := checkRange("Port", g.Port, 1, 65535); err != nil {
 		return g, err

@@ -115,6 +115,10 @@ func (s V2) RegisterTargets(ctx context.Context, in *elasticloadbalancingv2.Regi
 // newTarget returns the target that a request describes.
 func (s V2) newTarget(c *resource.Change, g record.TargetGroup, in types.TargetDescription) (record.Target, error) {
 	t := record.Target{ID: aws.ToString(in.Id), Port: g.Port, AvailabilityZone: aws.ToString(in.AvailabilityZone)}
+	if in.QuicServerId != nil {
+		return t, invalid("A QUIC server ID is for the targets of target groups with the protocol QUIC or TCP_QUIC, and "+
+			"not %s", g.Protocol)
+	}
 	if in.Port != nil {
 		t.Port = *in.Port
 	}
