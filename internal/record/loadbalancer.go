@@ -39,12 +39,16 @@ type LoadBalancer struct {
 	VPCID     string
 	// Zones are its places, one for each Availability Zone, in the order of their names.
 	Zones            []LoadBalancerZone
-	SecurityGroupIDs []string              `json:",omitempty"`
-	Listeners        []Listener            `json:",omitempty"`
-	Attributes       map[string]string     `json:",omitempty"` // those that differ from the defaults
-	Tags             map[string]string     `json:",omitempty"`
-	Classic          *ClassicConfiguration `json:",omitempty"` // of a Classic Load Balancer
-	Application      *ApplicationSecrets   `json:",omitempty"` // of an Application Load Balancer
+	SecurityGroupIDs []string `json:",omitempty"`
+	// PrivateLinkUnfiltered is true for a Network Load Balancer whose security groups do not filter what comes through
+	// AWS PrivateLink.
+	PrivateLinkUnfiltered bool `json:",omitempty"`
+
+	Listeners   []Listener            `json:",omitempty"`
+	Attributes  map[string]string     `json:",omitempty"` // those that differ from the defaults
+	Tags        map[string]string     `json:",omitempty"`
+	Classic     *ClassicConfiguration `json:",omitempty"` // of a Classic Load Balancer
+	Application *ApplicationSecrets   `json:",omitempty"` // of an Application Load Balancer
 }
 
 // LoadBalancerZone is the place of a load balancer in an Availability Zone.

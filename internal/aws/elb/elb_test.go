@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	classic "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	classictypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 	v2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
@@ -178,6 +179,62 @@ func TestNetworkLoadBalancer(t *testing.T) {
 	uses(two)
 	if n := f.interfaces(); n != 0 {
 		t.Errorf("%d network interfaces of a load balancer that was deleted", n)
+	}
+}
+
+// TestSecurityGroupsOnPrivateLink sets what the AWS Load Balancer Controller sets for the annotation
+// aws-load-balancer-inbound-sg-rules-on-private-link-traffic, and compares with what is described.
+func TestSecurityGroupsOnPrivateLink(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t), t.Context()
+	group := *awstest.Must[*ec2.CreateSecurityGroupOutput](t)(f.ec2.CreateSecurityGroup(ctx,
+		&ec2.CreateSecurityGroupInput{GroupName: aws.String("front"), Description: aws.String("front"),
+			VpcId: &f.vpc})).GroupId
+	create := func(name string, kind v2types.LoadBalancerTypeEnum, groups ...string) v2types.LoadBalancer {
+		t.Helper()
+		return awstest.Must[*v2.CreateLoadBalancerOutput](t)(f.v2.CreateLoadBalancer(ctx, &v2.CreateLoadBalancerInput{
+			Name: &name, Type: kind, Subnets: []string{f.subnets["a"], f.subnets["b"]}, SecurityGroups: groups,
+		})).LoadBalancers[0]
+	}
+	enforced := func(b v2types.LoadBalancer) string {
+		t.Helper()
+		return aws.ToString(awstest.Must[*v2.DescribeLoadBalancersOutput](t)(f.v2.DescribeLoadBalancers(ctx,
+			&v2.DescribeLoadBalancersInput{LoadBalancerArns: []string{*b.LoadBalancerArn}},
+		)).LoadBalancers[0].EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic)
+	}
+	open, application := create("open", v2types.LoadBalancerTypeEnumNetwork),
+		create("application", v2types.LoadBalancerTypeEnumApplication, group)
+	for _, b := range []v2types.LoadBalancer{open, application} {
+		if got := enforced(b); got != "" {
+			t.Errorf("%s enforces security groups: %q", *b.LoadBalancerName, got)
+		}
+	}
+	b := create("network", v2types.LoadBalancerTypeEnumNetwork, group)
+	if got := aws.ToString(b.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic); got != "on" {
+		t.Errorf("created with %q, want on", got)
+	}
+	set := func(b v2types.LoadBalancer, to v2types.EnforceSecurityGroupInboundRulesOnPrivateLinkTrafficEnum) (
+		*v2.SetSecurityGroupsOutput, error) {
+		return f.v2.SetSecurityGroups(ctx, &v2.SetSecurityGroupsInput{LoadBalancerArn: b.LoadBalancerArn,
+			SecurityGroups: []string{group}, EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic: to})
+	}
+	for _, c := range []struct{ to, want string }{{"off", "off"}, {"", "off"}, {"on", "on"}} {
+		out := awstest.Must[*v2.SetSecurityGroupsOutput](t)(
+			set(b, v2types.EnforceSecurityGroupInboundRulesOnPrivateLinkTrafficEnum(c.to)))
+		answered, described := string(out.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic), enforced(b)
+		if answered != c.want || described != c.want {
+			t.Errorf("set to %q, it is %q, and described as %q", c.to, answered, described)
+		}
+	}
+	before := f.rows()
+	if got := awstest.Code(failed(set(b, "yes"))); got != "ValidationError" {
+		t.Errorf("another value: %q", got)
+	}
+	if got := awstest.Code(failed(set(application, "off"))); got != "InvalidConfigurationRequest" {
+		t.Errorf("an Application Load Balancer: %q", got)
+	}
+	if diff := cmp.Diff(before, f.rows()); diff != "" {
+		t.Errorf("bad requests have changed something: %s", diff)
 	}
 }
 

@@ -350,6 +350,9 @@ func describeBalancer(b record.LoadBalancer, status record.LoadBalancerStatus) t
 		Scheme: types.LoadBalancerSchemeEnum(b.Scheme), SecurityGroups: b.SecurityGroupIDs, State: &state,
 		Type: types.LoadBalancerTypeEnum(b.Kind), VpcId: &b.VPCID,
 	}
+	if enforced := enforcedOnPrivateLink(b); enforced != "" {
+		d.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic = new(string(enforced))
+	}
 	for _, z := range b.Zones {
 		zone := types.AvailabilityZone{ZoneName: new(z.Name), SubnetId: new(z.SubnetID),
 			LoadBalancerAddresses: []types.LoadBalancerAddress{}}
@@ -488,27 +491,51 @@ func (s V2) planUse(c *resource.Change, b record.LoadBalancer, group, user strin
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetSecurityGroups.html
 func (s V2) SetSecurityGroups(ctx context.Context, in *elasticloadbalancingv2.SetSecurityGroupsInput) (
 	*elasticloadbalancingv2.SetSecurityGroupsOutput, error) {
-	if hasDuplicate(in.SecurityGroups) {
+	enforce := in.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic
+	switch {
+	case hasDuplicate(in.SecurityGroups):
 		return nil, wire.Errorf("InvalidSecurityGroup", "A security group is given twice")
+	case enforce != "" && !slices.Contains(enforce.Values(), enforce):
+		return nil, invalid("EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic '%s' must be one of: on, off", enforce)
 	}
-	return &elasticloadbalancingv2.SetSecurityGroupsOutput{SecurityGroupIds: in.SecurityGroups},
-		s.ec2.ApplyChange(ctx, nil, func(c *resource.Change) error {
-			row, err := s.getBalancer(c, in.LoadBalancerArn)
-			switch {
-			case err != nil:
-				return err
-			case len(row.Value.SecurityGroupIDs) == 0:
-				return invalidConfiguration("You cannot set security groups on a load balancer that was created without " +
-					"security groups")
-			case len(in.SecurityGroups) == 0:
-				return invalidConfiguration("At least one security group must be specified")
-			}
-			if err := planGroups(c, &row.Value, in.SecurityGroups); err != nil {
-				return err
-			}
-			s.planUpdate(c, row)
-			return nil
-		})
+	out := &elasticloadbalancingv2.SetSecurityGroupsOutput{SecurityGroupIds: in.SecurityGroups}
+	return out, s.ec2.ApplyChange(ctx, nil, func(c *resource.Change) error {
+		row, err := s.getBalancer(c, in.LoadBalancerArn)
+		switch {
+		case err != nil:
+			return err
+		case len(row.Value.SecurityGroupIDs) == 0:
+			return invalidConfiguration("You cannot set security groups on a load balancer that was created without " +
+				"security groups")
+		case len(in.SecurityGroups) == 0:
+			return invalidConfiguration("At least one security group must be specified")
+		case enforce != "" && row.Value.Kind != record.NetworkLoadBalancer:
+			return invalidConfiguration("EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic is for Network Load " +
+				"Balancers")
+		}
+		if err := planGroups(c, &row.Value, in.SecurityGroups); err != nil {
+			return err
+		}
+		if enforce != "" {
+			row.Value.PrivateLinkUnfiltered = enforce == types.EnforceSecurityGroupInboundRulesOnPrivateLinkTrafficEnumOff
+		}
+		out.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic = enforcedOnPrivateLink(row.Value)
+		s.planUpdate(c, row)
+		return nil
+	})
+}
+
+// enforcedOnPrivateLink returns "on" or "off": whether the security groups of a Network Load Balancer are for traffic
+// through AWS PrivateLink. It is empty for a load balancer to which that does not apply.
+func enforcedOnPrivateLink(b record.LoadBalancer) types.EnforceSecurityGroupInboundRulesOnPrivateLinkTrafficEnum {
+	switch {
+	case b.Kind != record.NetworkLoadBalancer || len(b.SecurityGroupIDs) == 0:
+		return ""
+	case b.PrivateLinkUnfiltered:
+		return types.EnforceSecurityGroupInboundRulesOnPrivateLinkTrafficEnumOff
+	default:
+		return types.EnforceSecurityGroupInboundRulesOnPrivateLinkTrafficEnumOn
+	}
 }
 
 // SetSubnets gives a load balancer other subnets. Those that it keeps keep their network interfaces.
