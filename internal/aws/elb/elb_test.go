@@ -238,6 +238,39 @@ func TestSecurityGroupsOnPrivateLink(t *testing.T) {
 	}
 }
 
+// TestPrefixesForSourceNATAreOff describes Network Load Balancers without prefixes for source NAT, as on AWS: the AWS
+// Load Balancer Controller compares that with "off", and sets the subnets anew whenever it finds anything else.
+func TestPrefixesForSourceNATAreOff(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t), t.Context()
+	mappings := []v2types.SubnetMapping{{SubnetId: aws.String(f.subnets["a"])}, {SubnetId: aws.String(f.subnets["b"])}}
+	create := func(kind v2types.LoadBalancerTypeEnum, prefixes v2types.EnablePrefixForIpv6SourceNatEnum) *string {
+		t.Helper()
+		return awstest.Must[*v2.CreateLoadBalancerOutput](t)(f.v2.CreateLoadBalancer(ctx, &v2.CreateLoadBalancerInput{
+			Name: aws.String(string(kind)), Type: kind, SubnetMappings: mappings, EnablePrefixForIpv6SourceNat: prefixes,
+		})).LoadBalancers[0].LoadBalancerArn
+	}
+	set := func(arn *string, prefixes v2types.EnablePrefixForIpv6SourceNatEnum) (*v2.SetSubnetsOutput, error) {
+		return f.v2.SetSubnets(ctx, &v2.SetSubnetsInput{LoadBalancerArn: arn, SubnetMappings: mappings,
+			EnablePrefixForIpv6SourceNat: prefixes})
+	}
+	for _, c := range []struct {
+		kind v2types.LoadBalancerTypeEnum
+		want v2types.EnablePrefixForIpv6SourceNatEnum
+	}{{v2types.LoadBalancerTypeEnumNetwork, "off"}, {v2types.LoadBalancerTypeEnumApplication, ""}} {
+		arn := create(c.kind, c.want)
+		described := awstest.Must[*v2.DescribeLoadBalancersOutput](t)(f.v2.DescribeLoadBalancers(ctx,
+			&v2.DescribeLoadBalancersInput{LoadBalancerArns: []string{*arn}})).LoadBalancers[0].EnablePrefixForIpv6SourceNat
+		answered := awstest.Must[*v2.SetSubnetsOutput](t)(set(arn, c.want)).EnablePrefixForIpv6SourceNat
+		if described != c.want || answered != c.want {
+			t.Errorf("%s: described as %q, and answered with %q, want %q", c.kind, described, answered, c.want)
+		}
+		if got := awstest.Code(failed(set(arn, "on"))); got != "InvalidConfigurationRequest" {
+			t.Errorf("%s with prefixes: %q", c.kind, got)
+		}
+	}
+}
+
 // TestPermissions shows that policies can name load balancers and their tags.
 // Who does not get an answer asks again, and gets what was made.
 func TestCreationsAreIdempotent(t *testing.T) {

@@ -248,7 +248,7 @@ func (s V2) newBalancer(ctx context.Context, in *elasticloadbalancingv2.CreateLo
 	case in.IpamPools != nil:
 		return b, nil, invalidConfiguration("coracle has no IPAM pools")
 	case in.EnablePrefixForIpv6SourceNat == types.EnablePrefixForIpv6SourceNatEnumOn:
-		return b, nil, invalidConfiguration("Prefixes for source NAT are for load balancers with IPv6 addresses")
+		return b, nil, prefixesNeedIPv6()
 	case hasDuplicate(in.SecurityGroups):
 		return b, nil, wire.Errorf("InvalidSecurityGroup", "A security group is given twice")
 	}
@@ -275,6 +275,10 @@ func (s V2) newBalancer(ctx context.Context, in *elasticloadbalancingv2.CreateLo
 	}
 	wanted, err = requestedZones(b, in.Subnets, in.SubnetMappings)
 	return b, wanted, err
+}
+
+func prefixesNeedIPv6() error {
+	return invalidConfiguration("Prefixes for source NAT are for load balancers with IPv6 addresses")
 }
 
 // applicationName returns the DNS name of an Application Load Balancer.
@@ -349,6 +353,9 @@ func describeBalancer(b record.LoadBalancer, status record.LoadBalancerStatus) t
 		CanonicalHostedZoneId: hostedZone(b.Region, b.Kind), IpAddressType: types.IpAddressTypeIpv4,
 		Scheme: types.LoadBalancerSchemeEnum(b.Scheme), SecurityGroups: b.SecurityGroupIDs, State: &state,
 		Type: types.LoadBalancerTypeEnum(b.Kind), VpcId: &b.VPCID,
+	}
+	if b.Kind == record.NetworkLoadBalancer {
+		d.EnablePrefixForIpv6SourceNat = types.EnablePrefixForIpv6SourceNatEnumOff
 	}
 	if enforced := enforcedOnPrivateLink(b); enforced != "" {
 		d.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic = new(string(enforced))
@@ -546,6 +553,12 @@ func (s V2) SetSubnets(ctx context.Context, in *elasticloadbalancingv2.SetSubnet
 		row, err := s.getBalancer(c, in.LoadBalancerArn)
 		if err != nil {
 			return err
+		}
+		switch {
+		case in.EnablePrefixForIpv6SourceNat == types.EnablePrefixForIpv6SourceNatEnumOn:
+			return prefixesNeedIPv6()
+		case row.Value.Kind == record.NetworkLoadBalancer:
+			out.EnablePrefixForIpv6SourceNat = types.EnablePrefixForIpv6SourceNatEnumOff
 		}
 		wanted, err := requestedZones(row.Value, in.Subnets, in.SubnetMappings)
 		if err != nil {
