@@ -67,9 +67,11 @@ func NewReader(s *store.Store) *Reader {
 		subnets: record.SubnetsByVPC(s)}
 }
 
-// Route is a listener of a load balancer with its pools.
+// Route is a listener of a load balancer with its pools. A listener of a Network Load Balancer that leads to several
+// target groups has a route to each.
 type Route struct {
 	Listener record.Listener
+	Share    Share
 	// Pool is that of a Classic or a Network Load Balancer.
 	Pool  Pool
 	Group *record.TargetGroup // of a Network Load Balancer
@@ -108,7 +110,8 @@ func (r *Reader) Routes(ctx context.Context, b record.LoadBalancer) ([]Route, er
 			routes = append(routes, Route{Listener: l, Pool: pool})
 			continue
 		}
-		route := Route{Listener: l}
+		route, own := Route{Listener: l}, []Route(nil)
+		several := l.TargetGroup == ""
 		for _, name := range l.TargetGroups() {
 			group, known := groups[name]
 			if !known {
@@ -128,15 +131,59 @@ func (r *Reader) Routes(ctx context.Context, b record.LoadBalancer) ([]Route, er
 			}
 			if b.Kind == record.NetworkLoadBalancer {
 				route.Pool, route.Group = group.Pool, &group.TargetGroup
+				own = append(own, route)
 			} else {
 				route.Groups = append(route.Groups, group)
 			}
 		}
-		if b.Kind == record.ApplicationLoadBalancer || route.Group != nil {
+		if several && b.Kind == record.NetworkLoadBalancer {
+			routes = append(routes, weigh(l, own)...)
+		} else if b.Kind == record.ApplicationLoadBalancer || route.Group != nil {
 			routes = append(routes, route)
 		}
 	}
 	return routes, nil
+}
+
+// Share is the part of new connections that one of several target groups of a listener gets: Weight of Of of those that
+// no route before it takes. The zero value is all.
+type Share struct {
+	Weight, Of uint32
+	Sticky     bool // whether all connections of a client go to one target group
+}
+
+// All reports whether a route takes all connections that come to it.
+func (s Share) All() bool { return s.Weight == s.Of }
+
+// None reports whether a route takes no connection.
+func (s Share) None() bool { return s.Weight == 0 && s.Of > 0 }
+
+// weigh gives the routes of a listener their shares, in the order in which connections come to what forwards them: to
+// the router, the namespace of the load balancer, and the process in it. A target group without targets has no share.
+func weigh(l record.Listener, routes []Route) []Route {
+	weights := map[string]uint32{}
+	for _, a := range l.Actions {
+		for _, g := range a.Groups {
+			weights[g.Name] = uint32(g.Weight)
+		}
+	}
+	order := map[Path]int{ByRouter: 0, ByNamespace: 1, ByProcess: 2}
+	slices.SortStableFunc(routes, func(x, y Route) int { return order[x.Path()] - order[y.Path()] })
+	var left uint32
+	for i := range routes {
+		r := &routes[i]
+		r.Share.Sticky = slices.ContainsFunc(l.Actions, func(a record.ListenerAction) bool { return a.BySource })
+		if len(r.Pool.ServingMembers("", true)) > 0 {
+			r.Share.Weight = weights[r.Group.Name]
+		}
+		left += r.Share.Weight
+	}
+	for i := range routes {
+		share := &routes[i].Share
+		share.Of = max(left, 1)
+		left -= share.Weight
+	}
+	return routes
 }
 
 // Instances returns the instances of a Classic Load Balancer, at a port.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,60 @@ func TestServing(t *testing.T) {
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%q, cross-zone %v: got %v, want %s", c.targets, c.crossZone, got, c.want)
+		}
+	}
+}
+
+// TestShares has listeners that lead to several target groups with weights: who is asked first takes its part of all,
+// and who is asked later of what is left.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, err := store.Open(ctx, storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	for name, attributes := range map[string]map[string]string{"router": {"preserve_client_ip.enabled": "true"},
+		"namespace": nil, "process": {"proxy_protocol_v2.enabled": "true"}, "empty": nil} {
+		g := record.TargetGroup{Account: "1", Region: "r", Name: name, ID: name, Protocol: "TCP", Port: 80,
+			TargetType: "ip", VPCID: "vpc-1", LoadBalancer: "web", Attributes: attributes}
+		if name != "empty" {
+			g.Targets = []record.Target{{ID: "10.0.0.5", Port: 80, RegisteredAt: time.Now()}}
+		}
+		if _, err := record.TargetGroups(s).Create(ctx, g.Key(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ protocol, weights, want string }{
+		{"TCP", "process=2 router=3 namespace=1", "router 3/6 namespace 1/3 process 2/2"},
+		{"TCP", "process=2 router=0 namespace=1", "router 0/3 namespace 1/3 process 2/2"},
+		{"TCP", "router=1 empty=9 process=0", "router 1/1 empty 0/1 process 0/1"},
+		{"TCP", "router=0 process=0", "router 0/1 process 0/1"},
+		{"TLS", "namespace=1 router=1", "namespace 1/2 router 1/1"},
+	} {
+		action := record.ListenerAction{Type: record.ActionForward, BySource: true}
+		for part := range strings.FieldsSeq(c.weights) {
+			name, weight, _ := strings.Cut(part, "=")
+			n, _ := strconv.Atoi(weight)
+			action.Groups = append(action.Groups, record.WeightedGroup{Name: name, Weight: int32(n)})
+		}
+		b := record.LoadBalancer{Account: "1", Region: "r", Kind: record.NetworkLoadBalancer, Name: "web", ID: "3",
+			Listeners: []record.Listener{{Protocol: c.protocol, Port: 80, Actions: []record.ListenerAction{action}}}}
+		routes, err := balancing.NewReader(s).Routes(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range routes {
+			got = append(got, fmt.Sprintf("%s %d/%d", r.Group.Name, r.Share.Weight, r.Share.Of))
+			if !r.Share.Sticky {
+				t.Errorf("%s is not sticky", r.Group.Name)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s %s: got %q, want %s", c.protocol, c.weights, got, c.want)
 		}
 	}
 }

@@ -61,6 +61,8 @@ type ListenerAction struct {
 	// Groups are those of ActionForward, and Sticky is for how many seconds a client stays with one of them; 0 for not.
 	Groups []WeightedGroup `json:",omitempty"`
 	Sticky int32           `json:",omitempty"`
+	// BySource is set where all connections of a client go to one of Groups, by its address, at a Network Load Balancer.
+	BySource bool `json:",omitempty"`
 	// The others are set for the action of their type alone.
 	Redirect *RedirectAction      `json:",omitempty"`
 	Fixed    *FixedResponseAction `json:",omitempty"`

@@ -73,10 +73,11 @@ type Listener struct {
 	InstancePort     int32  `json:",omitempty"`
 	// Policies are the names of policies of the Classic Load Balancer that apply to the listener.
 	Policies []string `json:",omitempty"`
-	// TargetGroup is the name of a target group of the same account and region, of a Network Load Balancer.
+	// TargetGroup is the name of a target group of the same account and region, of a Network Load Balancer whose listener
+	// leads to one.
 	TargetGroup string `json:",omitempty"`
-	// Actions are the default actions of an Application Load Balancer, for requests that meet no rule. Rules are in the
-	// order of their priorities.
+	// Actions are the default actions of an Application Load Balancer, for requests that meet no rule, or that of a
+	// listener of a Network Load Balancer to several target groups. Rules are in the order of their priorities.
 	Actions []ListenerAction `json:",omitempty"`
 	Rules   []ListenerRule   `json:",omitempty"`
 	// SSLPolicy is the name of the security policy of a listener for HTTPS, SSL or TLS.

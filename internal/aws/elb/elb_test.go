@@ -1,6 +1,7 @@
 package elb_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	v2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	v2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/balancing"
@@ -269,6 +271,72 @@ func TestPrefixesForSourceNATAreOff(t *testing.T) {
 			t.Errorf("%s with prefixes: %q", c.kind, got)
 		}
 	}
+}
+
+// TestWeightedTargetGroups leads a listener of a Network Load Balancer to several target groups, as the AWS Load
+// Balancer Controller does for the annotation actions.TCP-80 of a Service, and back to one.
+func TestWeightedTargetGroups(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t), t.Context()
+	b, groups := *f.newNetwork("net").LoadBalancerArn, []string{}
+	for i := range 6 {
+		groups = append(groups, f.newGroup(fmt.Sprint("g", i)))
+	}
+	action := func(sticky bool, weights ...int32) []v2types.Action {
+		forward := &v2types.ForwardActionConfig{
+			TargetGroupStickinessConfig: &v2types.TargetGroupStickinessConfig{Enabled: &sticky}}
+		for i, w := range weights {
+			forward.TargetGroups = append(forward.TargetGroups,
+				v2types.TargetGroupTuple{TargetGroupArn: &groups[i], Weight: &w})
+		}
+		return []v2types.Action{{Type: v2types.ActionTypeEnumForward, ForwardConfig: forward}}
+	}
+	create := func(port int32, actions []v2types.Action) (*v2.CreateListenerOutput, error) {
+		return f.v2.CreateListener(ctx, &v2.CreateListenerInput{LoadBalancerArn: &b, Protocol: v2types.ProtocolEnumTcp,
+			Port: &port, DefaultActions: actions})
+	}
+	listener := *awstest.Must[*v2.CreateListenerOutput](t)(create(80, action(true, 1, 2, 3))).Listeners[0].ListenerArn
+	described := func(want []v2types.Action, used ...string) {
+		t.Helper()
+		got := awstest.Must[*v2.DescribeListenersOutput](t)(f.v2.DescribeListeners(ctx, &v2.DescribeListenersInput{
+			ListenerArns: []string{listener}})).Listeners[0].DefaultActions
+		if len(want[0].ForwardConfig.TargetGroups) == 1 {
+			want[0].TargetGroupArn = want[0].ForwardConfig.TargetGroups[0].TargetGroupArn
+		}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(v2types.Action{}, v2types.ForwardActionConfig{},
+			v2types.TargetGroupStickinessConfig{}, v2types.TargetGroupTuple{})); diff != "" {
+			t.Errorf("described: -want +got:\n%s", diff)
+		}
+		var by []string
+		for _, g := range awstest.Must[*v2.DescribeTargetGroupsOutput](t)(f.v2.DescribeTargetGroups(ctx,
+			&v2.DescribeTargetGroupsInput{LoadBalancerArn: &b})).TargetGroups {
+			by = append(by, *g.TargetGroupArn)
+		}
+		slices.Sort(by)
+		if want := slices.Sorted(slices.Values(used)); !slices.Equal(by, want) {
+			t.Errorf("it leads to %q, want %q", by, want)
+		}
+	}
+	described(action(true, 1, 2, 3), groups[:3]...)
+	modify := func(actions []v2types.Action) {
+		t.Helper()
+		awstest.Must[*v2.ModifyListenerOutput](t)(f.v2.ModifyListener(ctx, &v2.ModifyListenerInput{ListenerArn: &listener,
+			DefaultActions: actions}))
+	}
+	modify(action(false, 0, 999))
+	described(action(false, 0, 999), groups[:2]...)
+	before := f.rows()
+	if got := awstest.Code(failed(create(81, action(false, 1, 1, 1, 1, 1, 1)))); got != "TooManyTargetGroups" {
+		t.Errorf("six target groups: %q", got)
+	}
+	if got := awstest.Code(failed(create(81, action(false, 1, 1000)))); got != "ValidationError" {
+		t.Errorf("a weight of 1000: %q", got)
+	}
+	if diff := cmp.Diff(before, f.rows()); diff != "" {
+		t.Errorf("bad requests have changed something: %s", diff)
+	}
+	modify(forward(groups[0]))
+	described(action(false, 1), groups[0])
 }
 
 // TestPermissions shows that policies can name load balancers and their tags.

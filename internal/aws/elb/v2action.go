@@ -123,26 +123,20 @@ func (s V2) parseForward(c *resource.Change, b record.LoadBalancer, l record.Lis
 			tuples = f.TargetGroups
 		}
 		if sticky := f.TargetGroupStickinessConfig; sticky != nil && aws.ToBool(sticky.Enabled) {
-			if b.Kind == record.NetworkLoadBalancer {
-				return invalidConfiguration("Target group stickiness is for Application Load Balancers")
-			}
-			a.Sticky = aws.ToInt32(sticky.DurationSeconds)
-			if err := checkRange("Target group stickiness duration", a.Sticky, 1, 604800); err != nil {
-				return err
+			a.BySource = b.Kind == record.NetworkLoadBalancer
+			if a.Sticky = aws.ToInt32(sticky.DurationSeconds); !a.BySource || sticky.DurationSeconds != nil {
+				if err := checkRange("Target group stickiness duration", a.Sticky, 1, 604800); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	most := maxGroupsPerAction
-	if b.Kind == record.NetworkLoadBalancer {
-		most = 1
 	}
 	switch {
 	case len(tuples) == 0:
 		return invalid("At least one target group must be specified")
-	case len(tuples) > most && most == 1:
-		return invalidConfiguration("coracle has one target group for a listener of a Network Load Balancer")
-	case len(tuples) > most:
-		return wire.Errorf("TooManyTargetGroups", "The maximum number of target groups of an action, %d, was exceeded", most)
+	case len(tuples) > maxGroupsPerAction:
+		return wire.Errorf("TooManyTargetGroups", "The maximum number of target groups of an action, %d, was exceeded",
+			maxGroupsPerAction)
 	}
 	for _, t := range tuples {
 		if aws.ToString(t.TargetGroupArn) == "" {
@@ -366,7 +360,8 @@ func actionsOf(l record.Listener) []record.ListenerAction {
 	if l.TargetGroup == "" {
 		return l.Actions
 	}
-	return []record.ListenerAction{{Type: record.ActionForward, Groups: []record.WeightedGroup{{Name: l.TargetGroup}}}}
+	return []record.ListenerAction{{Type: record.ActionForward,
+		Groups: []record.WeightedGroup{{Name: l.TargetGroup, Weight: 1}}}}
 }
 
 // describeActions returns actions as the API shows them.
@@ -379,7 +374,7 @@ func (s V2) describeActions(arns map[string]string, list []record.ListenerAction
 		switch {
 		case a.Type == record.ActionForward:
 			d.ForwardConfig = &types.ForwardActionConfig{TargetGroupStickinessConfig: &types.TargetGroupStickinessConfig{
-				Enabled: aws.Bool(a.Sticky > 0)}}
+				Enabled: aws.Bool(a.Sticky > 0 || a.BySource)}}
 			if a.Sticky > 0 {
 				d.ForwardConfig.TargetGroupStickinessConfig.DurationSeconds = &a.Sticky
 			}

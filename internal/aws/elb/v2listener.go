@@ -201,11 +201,12 @@ func checkPorts(b record.LoadBalancer) error {
 
 // setActions gives a listener default actions.
 func setActions(b record.LoadBalancer, l *record.Listener, actions []record.ListenerAction) {
-	if b.Kind == record.NetworkLoadBalancer {
-		l.TargetGroup = actions[0].Groups[0].Name
+	if a := actions[0]; b.Kind == record.NetworkLoadBalancer && len(a.Groups) == 1 && a.Groups[0].Weight == 1 &&
+		!a.BySource {
+		l.TargetGroup, l.Actions = a.Groups[0].Name, nil
 		return
 	}
-	l.Actions = actions
+	l.TargetGroup, l.Actions = "", actions
 }
 
 // CreateListener creates a listener of a load balancer. It returns the one that has the port already if that was made

@@ -384,6 +384,35 @@ func TestLoadBalancersOfAnAccountShareConnections(t *testing.T) {
 	}
 }
 
+// TestTargetGroupsOfAListenerShareWhatListens has a load balancer in two zones, and routes of two listeners.
+func TestTargetGroupsOfAListenerShareWhatListens(t *testing.T) {
+	t.Parallel()
+	specs := func(port uint16, target string, version byte) (all []endpoint.Balancer) {
+		for _, zone := range []string{"10.0.0.20", "10.0.1.20"} {
+			all = append(all, endpoint.Balancer{Listen: netip.AddrPortFrom(netip.MustParseAddr(zone), port),
+				Targets: []netip.AddrPort{netip.MustParseAddrPort(target)}, ProxyProtocol: version})
+		}
+		return all
+	}
+	all := appendSpecs(nil, specs(80, "10.0.0.1:1", 0), balancing.Share{})
+	all = appendSpecs(all, specs(81, "10.0.0.2:1", 0), balancing.Share{Weight: 1, Of: 3, Sticky: true})
+	all = appendSpecs(all, specs(81, "10.0.0.3:1", 2), balancing.Share{Weight: 2, Of: 2, Sticky: true})
+	if len(all) != 4 {
+		t.Fatalf("the process listens at %d places, want 4: %+v", len(all), all)
+	}
+	for _, s := range all[:2] {
+		if len(s.Targets) != 1 || len(s.Shares) > 0 {
+			t.Errorf("a listener to one target group has %+v", s)
+		}
+	}
+	for _, s := range all[2:] {
+		if len(s.Targets) > 0 || !s.Sticky || len(s.Shares) != 2 || s.Shares[0].Weight != 1 || s.Shares[1].Weight != 2 ||
+			s.Shares[0].ProxyProtocol != 0 || s.Shares[1].ProxyProtocol != 2 {
+			t.Errorf("a listener to two target groups has %+v", s)
+		}
+	}
+}
+
 // hostNetwork is this host's, once it is there.
 type hostNetwork struct {
 	fakeNetwork

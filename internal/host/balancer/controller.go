@@ -155,7 +155,7 @@ func (c *Controller) reconcileProcess(ctx context.Context, _ string) (reconcile.
 			if err != nil {
 				return reconcile.Result{}, err
 			}
-			config.Balancers = append(config.Balancers, specs...)
+			config.Balancers = appendSpecs(config.Balancers, specs, route.Share)
 			if next > 0 && (after == 0 || next < after) {
 				after = next
 			}
@@ -179,6 +179,27 @@ func (c *Controller) reconcileProcess(ctx context.Context, _ string) (reconcile.
 		crashConfigured.Here()
 	}
 	return reconcile.Result{After: after}, c.recordStatuses(ctx, observed, now, ofKey, problems)
+}
+
+// appendSpecs adds what the process does for a route, in each zone. Routes of a listener to several target groups come
+// after each other, and share what listens.
+func appendSpecs(all, specs []endpoint.Balancer, share balancing.Share) []endpoint.Balancer {
+	if share.Of == 0 {
+		return append(all, specs...)
+	}
+	before := max(0, len(all)-len(specs)) // where those of the route before begin, if it is of the same listener
+	for _, s := range specs {
+		part := endpoint.BalancerShare{Weight: share.Weight, Targets: s.Targets, ProxyProtocol: s.ProxyProtocol}
+		s.Targets, s.ProxyProtocol, s.Sticky = nil, 0, share.Sticky
+		at := slices.IndexFunc(all[before:], func(b endpoint.Balancer) bool { return b.Key() == s.Key() })
+		if at >= 0 {
+			all[before+at].Shares = append(all[before+at].Shares, part)
+			continue
+		}
+		s.Shares = []endpoint.BalancerShare{part}
+		all = append(all, s)
+	}
+	return all
 }
 
 // provisioningInterval is the time between passes while the network of a load balancer is made.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -37,6 +39,10 @@ type Balancer struct {
 	HTTP bool `json:",omitempty"`
 	// Targets get new connections, in turn.
 	Targets []netip.AddrPort `json:",omitempty"`
+	// Shares are those of several target groups of a listener of a Network Load Balancer, in place of Targets and
+	// ProxyProtocol. All connections of a client go to one of them where Sticky is set.
+	Shares []BalancerShare `json:",omitempty"`
+	Sticky bool            `json:",omitempty"`
 	// Ends is set where connections to targets end that are neither in Targets nor in Keeping.
 	Ends    bool             `json:",omitempty"`
 	Keeping []netip.AddrPort `json:",omitempty"`
@@ -54,6 +60,38 @@ type Balancer struct {
 	ProxyProtocol byte `json:",omitempty"`
 	// Logs is set where logs of the load balancer are delivered.
 	Logs *BalancerLogs `json:",omitempty"`
+}
+
+// BalancerShare is a target group with its part of new connections.
+type BalancerShare struct {
+	Weight        uint32
+	Targets       []netip.AddrPort `json:",omitempty"`
+	ProxyProtocol byte             `json:",omitempty"`
+}
+
+// draw returns the specification with the targets of one of its shares, for a connection of a client.
+func (b Balancer) draw(client net.Addr) Balancer {
+	var all uint32
+	for _, s := range b.Shares {
+		all += s.Weight
+	}
+	if all == 0 {
+		return b
+	}
+	at := rand.Uint32N(all)
+	if tcp, ok := client.(*net.TCPAddr); ok && b.Sticky {
+		h := fnv.New32a()
+		h.Write(tcp.IP.To16()) // never fails
+		at = h.Sum32() % all
+	}
+	for _, s := range b.Shares {
+		if at < s.Weight {
+			b.Targets, b.ProxyProtocol = s.Targets, s.ProxyProtocol
+			break
+		}
+		at -= s.Weight
+	}
+	return b
 }
 
 // BalancerLogs says which logs of a load balancer are delivered: ALB_ACCESS_LOGS, say.
@@ -222,13 +260,13 @@ func (b *balancer) serveConnection(client *connlimit.Conn) {
 	if secured != nil {
 		protocol = secured.ConnectionState().NegotiatedProtocol
 	}
-	server, target, err := b.connect(b.ctx)
+	spec := b.spec.Load().draw(client.RemoteAddr())
+	server, target, err := b.connect(b.ctx, spec.Targets)
 	if err != nil {
 		client.SetLinger(0) //nolint:errcheck // a reset says it better than an end
 		return
 	}
 	defer server.Close()
-	spec := b.spec.Load()
 	if spec.ProxyProtocol > 0 {
 		header := proxyproto.HeaderProxyFromAddrs(spec.ProxyProtocol, client.RemoteAddr(), client.LocalAddr())
 		if _, err := header.WriteTo(server); err != nil {
@@ -258,12 +296,11 @@ func (b *balancer) serveConnection(client *connlimit.Conn) {
 var errNoTarget = errors.New("the load balancer has no target that is in service")
 
 // connect connects to the next target that accepts.
-func (b *balancer) connect(ctx context.Context) (*net.TCPConn, netip.AddrPort, error) {
-	spec := b.spec.Load()
+func (b *balancer) connect(ctx context.Context, targets []netip.AddrPort) (*net.TCPConn, netip.AddrPort, error) {
 	err := errNoTarget
 	first := b.turn.Add(1)
-	for i := range min(len(spec.Targets), mostTargetsTried) {
-		target := spec.Targets[(first+uint64(i))%uint64(len(spec.Targets))]
+	for i := range min(len(targets), mostTargetsTried) {
+		target := targets[(first+uint64(i))%uint64(len(targets))]
 		conn, failure := b.dial(ctx, target)
 		if failure == nil {
 			return conn, target, nil

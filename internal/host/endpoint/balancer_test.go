@@ -118,6 +118,47 @@ func TestBalancedConnections(t *testing.T) {
 	}
 }
 
+// TestWeightedConnections has a listener of a Network Load Balancer that leads to several target groups.
+func TestWeightedConnections(t *testing.T) {
+	t.Parallel()
+	b := newBalancerRig(t)
+	share := func(weight uint32, name string) BalancerShare {
+		return BalancerShare{Weight: weight,
+			Targets: []netip.AddrPort{netip.MustParseAddrPort(echo(t, b.lb, "127.0.0.1:0", name))}}
+	}
+	one, two, none := share(3, "one"), share(1, "two"), share(0, "none")
+	spec := b.spec()
+	spec.Ends = false
+	spec.Shares = []BalancerShare{none, one, two}
+	names := func() map[string]int {
+		t.Helper()
+		b.apply(spec)
+		seen := map[string]int{}
+		for range 64 {
+			conn, name := b.connect()
+			conn.Close()
+			seen[name]++
+		}
+		return seen
+	}
+	if seen := names(); len(seen) != 2 || seen["one"] == 0 || seen["two"] == 0 {
+		t.Errorf("connections lead to %v", seen)
+	}
+	spec.Sticky = true
+	if seen := names(); len(seen) != 1 {
+		t.Errorf("connections of one client lead to %v", seen)
+	}
+	spec.Shares, spec.Sticky = []BalancerShare{none, {Weight: 1}}, false
+	b.apply(spec)
+	conn, err := dial(t, b.client, net.Dialer{Timeout: eventually.Limit}, balancerAddress)
+	if err == nil {
+		conn.SetReadDeadline(time.Now().Add(eventually.Limit))
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			t.Error("a connection without a target goes on")
+		}
+	}
+}
+
 // TestSilentTargets has many connections wait for a target that does not answer. They take no threads.
 func TestSilentTargets(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ package network
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,6 +31,7 @@ type flow struct {
 	at, public netip.Addr
 	port       uint16
 	targets    []netip.AddrPort
+	share      balancing.Share
 	sticky     bool   // all connections of a client go to one target
 	table      uint32 // the kernel's number of the route table of the network interface's subnet
 }
@@ -72,13 +74,16 @@ func (d *design) readBalancers(ctx context.Context, s *store.Store, subnets map[
 // flowsOf returns the flows of a route, to those of its targets that may be.
 func flowsOf(b record.LoadBalancer, route balancing.Route, subnets map[string]subnet, may func(netip.Addr) bool,
 ) (all []flow) {
+	if route.Share.None() {
+		return nil
+	}
 	crossZone := balancing.CrossZone(b, *route.Group)
 	for _, z := range b.Zones {
 		at, err := netip.ParseAddr(z.PrivateIP)
 		if err != nil {
 			continue
 		}
-		f := flow{at: at, port: uint16(route.Listener.Port), table: subnets[z.SubnetID].table,
+		f := flow{at: at, port: uint16(route.Listener.Port), share: route.Share, table: subnets[z.SubnetID].table,
 			targets: slices.DeleteFunc(route.Pool.Serving(z.Name, crossZone),
 				func(t netip.AddrPort) bool { return !t.Addr().Is4() || !may(t.Addr()) })}
 		f.public, _ = netip.ParseAddr(z.PublicIP)
@@ -135,7 +140,7 @@ func (d *design) balancedRules(r *ruleset, destination *chain) {
 			}
 		}
 		shares := r.addShares(i, f, targets)
-		c.addRule(protocolIs(f.protocol), portsIn(int32(f.port), int32(f.port)), []expr.Any{
+		c.addRule(protocolIs(f.protocol), portsIn(int32(f.port), int32(f.port)), f.taken(), []expr.Any{
 			&expr.Immediate{Register: 1, Data: nativeUint32(f.table)},
 			&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true},
 		}, f.choice(), []expr.Any{dispatch(shares)})
@@ -167,13 +172,26 @@ func (r *ruleset) addShares(i int, f flow, targets map[netip.AddrPort]bool) (nam
 }
 
 // choice puts the number of a target into register 1.
-func (f flow) choice() []expr.Any {
-	n := uint32(len(f.targets))
-	if f.sticky {
+func (f flow) choice() []expr.Any { return draw(uint32(len(f.targets)), f.sticky, 0) }
+
+// draw puts a number below n into register 1: one of the client, where it is sticky, and otherwise a random one.
+func draw(n uint32, sticky bool, seed uint32) []expr.Any {
+	if sticky {
 		return []expr.Any{loadPayload(sourceIPv4),
-			&expr.Hash{SourceRegister: 1, DestRegister: 1, Length: 4, Modulus: n, Type: expr.HashTypeJenkins}}
+			&expr.Hash{SourceRegister: 1, DestRegister: 1, Length: 4, Modulus: n, Seed: seed, Type: expr.HashTypeJenkins}}
 	}
 	return []expr.Any{&expr.Numgen{Register: 1, Type: unix.NFT_NG_RANDOM, Modulus: n}}
+}
+
+// taken matches the connections that the flow takes of those that come to it.
+func (f flow) taken() []expr.Any {
+	if f.share.All() {
+		return nil
+	}
+	// A seed of its own, so that what flows before it have left over is spread evenly.
+	return append(draw(f.share.Of, f.share.Sticky, f.share.Of),
+		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
+		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binary.BigEndian.AppendUint32(nil, f.share.Weight)})
 }
 
 func targetChain(t netip.AddrPort) string { return fmt.Sprintf("to-%s-%d", t.Addr(), t.Port()) }

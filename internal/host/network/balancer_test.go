@@ -5,8 +5,10 @@ package network
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -586,4 +588,65 @@ func TestSecurityGroupsOfLoadBalancers(t *testing.T) {
 	let(w.newGroup(w.vpc).ID)
 	w.reaches(client, inside, false)
 	w.reaches(InternetNamespace, outside, false)
+}
+
+// TestWeightedTargetGroups has a listener that leads to two target groups with weights. One of them may see the client,
+// and the other the load balancer.
+func TestWeightedTargetGroups(t *testing.T) {
+	t.Parallel()
+	w := newBalanced(t)
+	other := w.group
+	other.Name, other.ID, other.Targets = "other", "e", w.group.Targets[1:]
+	put(w.fixture, record.TargetGroups, other)
+	change(w.fixture, record.TargetGroups, w.group, func(g *record.TargetGroup) { g.Targets = g.Targets[:1] })
+	weigh := func(web, other int32, sticky bool) {
+		t.Helper()
+		change(w.fixture, record.LoadBalancers, w.balance, func(b *record.LoadBalancer) {
+			b.Listeners[0].TargetGroup = ""
+			b.Listeners[0].Actions = []record.ListenerAction{{Type: record.ActionForward, BySource: sticky,
+				Groups: []record.WeightedGroup{{Name: "web", Weight: web}, {Name: "other", Weight: other}}}}
+		})
+		w.waitForRules(w.vpc)
+	}
+	w.serveTargets()
+	client, inside := instanceOf(w.client), "10.0.0.20:80"
+	answers := func(want ...string) {
+		t.Helper()
+		eventually.Nil(t, "connect to "+inside, func() error {
+			_, err := w.call(client, "", inside)
+			return err
+		})
+		seen := map[string]bool{}
+		for range 64 {
+			got, err := w.call(client, "", inside)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[got] = true
+		}
+		if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, want) {
+			t.Errorf("answered by %q, want %q", got, want)
+		}
+	}
+	weigh(1, 0, false)
+	answers("10.0.0.10-0")
+	weigh(0, 999, false)
+	answers("10.0.0.10-1")
+	weigh(500, 999, false)
+	answers("10.0.0.10-0", "10.0.0.10-1")
+	change(w.fixture, record.TargetGroups, w.group, func(g *record.TargetGroup) {
+		g.Attributes = map[string]string{"preserve_client_ip.enabled": "false"}
+	})
+	w.waitForRules(w.vpc)
+	answers("10.0.0.10-1", "10.0.0.20-0")
+	weigh(1, 1, true)
+	first, err := w.call(client, "", inside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers(first)
+	weigh(1, 1, false)
+	change(w.fixture, record.TargetGroups, other, func(g *record.TargetGroup) { g.Targets = nil })
+	w.waitForRules(w.vpc)
+	answers("10.0.0.20-0") // a target group without targets has no share
 }

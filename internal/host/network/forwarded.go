@@ -114,7 +114,7 @@ func forwardRules(flows []flow, tables map[netip.Addr]int) *ruleset {
 		}
 		shares := r.addShares(i, f, targets)
 		destination.addRule(addressIn(false, hostPrefix(f.at)), protocolIs(f.protocol),
-			portsIn(int32(f.port), int32(f.port)), []expr.Any{
+			portsIn(int32(f.port), int32(f.port)), f.taken(), []expr.Any{
 				&expr.Immediate{Register: 1, Data: nativeUint32(uint32(table))},
 				&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true},
 			}, f.choice(), []expr.Any{dispatch(shares)})
