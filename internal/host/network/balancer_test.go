@@ -195,6 +195,21 @@ func TestNetworkLoadBalancer(t *testing.T) {
 			t.Errorf("a client with a target of its own got %q, %v, want %q", got, err, first)
 		}
 	}
+	group, err := record.SecurityGroups(w.store).Get(t.Context(),
+		record.EC2Key(account, region, w.client.SecurityGroupIDs[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for port := range int32(8) { // the rules of the VPC are made anew
+		change(w.fixture, record.SecurityGroups, group.Value, func(g *record.SecurityGroup) {
+			g.Rules = append(g.Rules, record.SecurityGroupRule{Protocol: "tcp", FromPort: port, ToPort: port,
+				CIDRIPv4: "192.0.2.0/24"})
+		})
+		w.waitForRules(w.vpc)
+		if got, err := w.call(client, "", inside); err != nil || got != first {
+			t.Errorf("after a change in the VPC a client with a target of its own got %q, %v, want %q", got, err, first)
+		}
+	}
 
 	change(w.fixture, record.TargetGroups, w.group, func(g *record.TargetGroup) {
 		for i := range g.Targets {
