@@ -241,6 +241,9 @@ func (r *Reader) Group(ctx context.Context, g record.TargetGroup) (Pool, error) 
 			address, _ = netip.ParseAddr(t.ID)
 			m.Zone = zoneOf(address, zones)
 		case "alb":
+			if !t.DeregisteredAt.IsZero() {
+				continue // its connections go on, and nobody has to find it
+			}
 			places, err := r.application(ctx, g, t.ID)
 			if err != nil {
 				return pool, err

@@ -2,7 +2,9 @@ package elb_test
 
 import (
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,31 @@ func (f *fixture) newApplicationGroup(name string, port int32) types.TargetGroup
 func (f *fixture) register(group, target string, port *int32) error {
 	return failed(f.v2.RegisterTargets(f.t.Context(), &v2.RegisterTargetsInput{TargetGroupArn: &group,
 		Targets: []types.TargetDescription{{Id: &target, Port: port}}}))
+}
+
+// TestApplicationLoadBalancersAreTargetsTwice has three target groups for one Application Load Balancer, at once.
+func TestApplicationLoadBalancersAreTargetsTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	application := *f.newApplication("app").LoadBalancerArn
+	f.newHTTPListener(application, 80, fixed("200"))
+	var registered atomic.Int32
+	var requests sync.WaitGroup
+	groups := make([]string, 3)
+	for i := range groups {
+		groups[i] = *f.newApplicationGroup(fmt.Sprint("front-", i), 80).TargetGroupArn
+		requests.Go(func() {
+			if err := f.register(groups[i], application, nil); err == nil {
+				registered.Add(1)
+			} else {
+				awstest.WantCode(t, err, "TooManyRegistrationsForTargetId")
+			}
+		})
+	}
+	requests.Wait()
+	if n := registered.Load(); n != 2 {
+		t.Errorf("%d target groups have the load balancer, want 2", n)
+	}
 }
 
 // TestApplicationLoadBalancerIsATarget has a Network Load Balancer in front of an Application Load Balancer.

@@ -32,15 +32,16 @@ import (
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-limits.html
 const (
-	maxClassic            = 20
-	maxClassicListeners   = 100
-	maxApplication        = 50
-	maxNetwork            = 50
-	maxListeners          = 50
-	maxTargetGroups       = 3000
-	maxTargetsPerGroup    = 1000
-	maxInstancesOfClassic = 1000
-	maxTags               = 50
+	maxClassic             = 20
+	maxClassicListeners    = 100
+	maxApplication         = 50
+	maxNetwork             = 50
+	maxListeners           = 50
+	maxTargetGroups        = 3000
+	maxTargetsPerGroup     = 1000
+	maxGroupsToApplication = 2 // that have one Application Load Balancer as their target
+	maxInstancesOfClassic  = 1000
+	maxTags                = 50
 	// Those of an Application Load Balancer.
 	maxRules             = 100 // without the default rules
 	maxCertificates      = 25  // without the default certificates
@@ -57,6 +58,7 @@ const (
 const (
 	maxOfAccount = 200  // load balancers of an account in all regions
 	maxLed       = 3000 // targets of a load balancer, counted for each listener that leads to them
+	maxLedGroups = 100  // target groups of a Network Load Balancer, counted likewise
 )
 
 // Options configures the service.

@@ -337,6 +337,13 @@ func TestWeightedTargetGroups(t *testing.T) {
 	}
 	modify(forward(groups[0]))
 	described(action(false, 1), groups[0])
+	for i := range int32(19) {
+		awstest.Must[*v2.CreateListenerOutput](t)(create(100+i, action(false, 1, 1, 1, 1, 1)))
+	}
+	if got := awstest.Code(failed(create(200, action(false, 1, 1, 1, 1, 1)))); got != "TooManyTargetGroups" {
+		t.Errorf("more than a hundred target groups of all listeners: %q", got)
+	}
+	awstest.Must[*v2.CreateListenerOutput](t)(create(200, action(false, 1, 1, 1, 1)))
 }
 
 // TestPermissions shows that policies can name load balancers and their tags.

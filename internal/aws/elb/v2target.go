@@ -166,6 +166,11 @@ func (s V2) holdApplication(c *resource.Change, g record.TargetGroup, t record.T
 		return invalid("If the target type is ALB, the target must have at least one listener that matches the target group "+
 			"port or any specified port overrides: '%s' has none at port %d", t.ID, t.Port)
 	}
+	if has, registered := g.Application(); (!registered || has.ID != t.ID) &&
+		s.leading.Count(row.Value.ARN()) >= maxGroupsToApplication {
+		return wire.Errorf("TooManyRegistrationsForTargetId", "Load balancer '%s' is registered with %d target groups, the "+
+			"maximum: deregister it from one", t.ID, maxGroupsToApplication)
+	}
 	s.planUpdate(c, row)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"regexp/syntax"
 	"slices"
 
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/regexsize"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -104,6 +105,14 @@ func (s *service) checkWeight(ctx context.Context, b record.LoadBalancer) error 
 func (s *service) checkBounds(ctx context.Context, b record.LoadBalancer) error {
 	if err := s.checkLed(ctx, b, nil); err != nil {
 		return err
+	}
+	groups := 0
+	for _, l := range b.Listeners {
+		groups += len(l.TargetGroups())
+	}
+	if b.Kind == record.NetworkLoadBalancer && groups > maxLedGroups {
+		return wire.Errorf("TooManyTargetGroups", "The listeners of load balancer '%s' would lead to %d target groups; the "+
+			"maximum is %d", b.Name, groups, maxLedGroups)
 	}
 	return s.checkWeight(ctx, b)
 }

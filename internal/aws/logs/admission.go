@@ -27,13 +27,13 @@ const deliverer = "delivery.logs.amazonaws.com"
 // deliveryActions are what the deliverer does.
 var deliveryActions = []string{"logs:CreateLogStream", "logs:PutLogEvents"}
 
-// admissionSteps bounds the work of evaluating the resource policies for a delivery: some milliseconds, as a delivery
-// is decided about each time that something is delivered.
+// admissionSteps bounds the work of evaluating the resource policies for the deliveries of a request, or one: some
+// milliseconds, as a delivery is decided about each time that something is delivered.
 const admissionSteps = 1 << 22
 
 // decideDelivery decides by the resource policies whether a source may be delivered to a log group.
-func (s *Service) decideDelivery(ctx context.Context, source record.LogDeliverySource, group string) (
-	d policy.Decision, err error) {
+func (s *Service) decideDelivery(ctx context.Context, budget *policy.Budget, source record.LogDeliverySource,
+	group string) (d policy.Decision, err error) {
 	policies, err := s.policiesOf(ctx, source.Account, source.Region, group)
 	if err != nil {
 		return d, err
@@ -46,7 +46,6 @@ func (s *Service) decideDelivery(ctx context.Context, source record.LogDeliveryS
 		"aws:RequestedRegion": {source.Region}, "aws:SecureTransport": {"true"},
 		"aws:SourceAccount": {source.Account}, "aws:SourceArn": {source.ARN()},
 	}
-	budget := policy.NewBudget(ctx, admissionSteps)
 	for _, action := range deliveryActions {
 		one := policy.Evaluate(&policy.Request{
 			Action: action, Resource: at.groupARN(group) + ":log-stream:" + source.StreamName(),
@@ -86,9 +85,9 @@ func (s *Service) policiesOf(ctx context.Context, account, region, group string)
 // admit returns the operations that let sources be delivered to a log group: none where resource policies do so, else
 // those that attach a policy to it, or add to the one that is attached, for a caller with the permissions for that.
 func (s *Service) admit(ctx context.Context, group string, sources ...record.LogDeliverySource) ([]store.Op, error) {
-	admitted := true
+	admitted, budget := true, policy.NewBudget(ctx, admissionSteps)
 	for _, source := range sources {
-		switch d, err := s.decideDelivery(ctx, source, group); {
+		switch d, err := s.decideDelivery(ctx, budget, source, group); {
 		case err != nil:
 			return nil, err
 		case d.Err != nil || d.Verdict == policy.ExplicitDeny:

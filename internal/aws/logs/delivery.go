@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/logs/vended"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -356,7 +357,7 @@ func (d DeliveryStreams) Ensure(ctx context.Context, source record.LogDeliverySo
 		if err != nil {
 			return 0, 0, fmt.Errorf("find log group %s: %w", group, err)
 		}
-		decision, err := s.decideDelivery(ctx, source, group)
+		decision, err := s.decideDelivery(ctx, policy.NewBudget(ctx, admissionSteps), source, group)
 		if err != nil {
 			return 0, 0, fmt.Errorf("evaluate the resource policies of log group %s: %w", group, err)
 		}
