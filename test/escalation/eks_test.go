@@ -117,6 +117,11 @@ func passedTo(s statement, service string) statement {
 
 var eksPaths = []path{
 	{
+		name: "eks: CreateAccessEntry with tags, without TagResource", given: func(w *fixture) { w.cluster() },
+		needs: []statement{allow("eks:CreateAccessEntry")}, stops: []statement{allow("eks:TagResource")},
+		try: createsEntry(func(in *eks.CreateAccessEntryInput) { in.Tags = map[string]string{"team": "crew"} }),
+	},
+	{
 		name: "eks: CreateAccessEntry for oneself", given: (*fixture).cluster,
 		needs: []statement{allow("eks:AssociateAccessPolicy", "eks:Describe*")},
 		stops: []statement{

@@ -366,6 +366,54 @@ var iamPaths = []path{
 		},
 	},
 	{
+		name: "iam: CreateRole with tags, without TagRole", needs: []statement{allow("iam:CreateRole")},
+		stops: []statement{allow("iam:TagRole")},
+		try: func(w *fixture) error {
+			return failed(w.me.iam.CreateRole(w.t.Context(), &iam.CreateRoleInput{
+				RoleName: p("mine"), AssumeRolePolicyDocument: p(toMe()), Tags: mine,
+			}))
+		},
+	},
+	{
+		name: "iam: CreateUser with tags, without TagUser", needs: []statement{allow("iam:CreateUser")},
+		stops: []statement{allow("iam:TagUser")},
+		try: func(w *fixture) error {
+			return failed(w.me.iam.CreateUser(w.t.Context(), &iam.CreateUserInput{
+				UserName: p("mine"), Tags: mine,
+			}))
+		},
+	},
+	{
+		name: "iam: CreatePolicy with tags, without TagPolicy", needs: []statement{allow("iam:CreatePolicy")},
+		stops: []statement{allow("iam:TagPolicy")},
+		try: func(w *fixture) error {
+			return failed(w.me.iam.CreatePolicy(w.t.Context(), &iam.CreatePolicyInput{
+				PolicyName: p("mine"), PolicyDocument: p(document(allow("ec2:DescribeInstances"))), Tags: mine,
+			}))
+		},
+	},
+	{
+		name:  "iam: CreateInstanceProfile with tags, without TagInstanceProfile",
+		needs: []statement{allow("iam:CreateInstanceProfile")},
+		stops: []statement{allow("iam:TagInstanceProfile")},
+		try: func(w *fixture) error {
+			return failed(w.me.iam.CreateInstanceProfile(w.t.Context(), &iam.CreateInstanceProfileInput{
+				InstanceProfileName: p("mine"), Tags: mine,
+			}))
+		},
+	},
+	{
+		name:  "iam: CreateOpenIDConnectProvider with tags, without TagOpenIDConnectProvider",
+		needs: []statement{allow("iam:CreateOpenIDConnectProvider")},
+		stops: []statement{allow("iam:TagOpenIDConnectProvider")},
+		try: func(w *fixture) error {
+			return failed(w.me.iam.CreateOpenIDConnectProvider(w.t.Context(), &iam.CreateOpenIDConnectProviderInput{
+				Url: p("https://oidc.example.com"), Tags: mine,
+				ThumbprintList: []string{"0123456789012345678901234567890123456789"},
+			}))
+		},
+	},
+	{
 		name: "iam: TagRole, then what its tag allows", needs: []statement{onlyMine("iam:PutRolePolicy")},
 		stops: []statement{allow("iam:TagRole").on(adminARN)},
 		try: func(w *fixture) error {

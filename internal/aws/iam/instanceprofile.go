@@ -61,9 +61,7 @@ func (s *Service) instanceProfileHandlers() []wire.Handler {
 			ctx context.Context, action string, in *iam.CreateInstanceProfileInput,
 		) ([]wire.Target, error) {
 			arn := newARN(ctx, "instance-profile", in.Path, in.InstanceProfileName)
-			return targetNew(ctx, action, arn, func(c conditions) {
-				c.requestTags(in.Tags)
-			})
+			return targetTagged(ctx, action, "iam:TagInstanceProfile", arn, in.Tags)
 		}),
 		wire.Handle(s.GetInstanceProfile, func(
 			ctx context.Context, action string, in *iam.GetInstanceProfileInput,

@@ -83,7 +83,7 @@ func (s *Service) oidcProviderHandlers() []wire.Handler {
 		wire.Handle(s.CreateOpenIDConnectProvider, func(
 			ctx context.Context, action string, in *iam.CreateOpenIDConnectProviderInput,
 		) ([]wire.Target, error) {
-			return targetNew(ctx, action, providerARN(ctx, in.Url), func(c conditions) { c.requestTags(in.Tags) })
+			return targetTagged(ctx, action, "iam:TagOpenIDConnectProvider", providerARN(ctx, in.Url), in.Tags)
 		}),
 		wire.Handle(s.GetOpenIDConnectProvider, func(
 			ctx context.Context, action string, in *iam.GetOpenIDConnectProviderInput,

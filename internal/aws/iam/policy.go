@@ -94,9 +94,7 @@ func (s *Service) policyHandlers() []wire.Handler {
 		wire.Handle(s.CreatePolicy, func(
 			ctx context.Context, action string, in *iam.CreatePolicyInput,
 		) ([]wire.Target, error) {
-			return targetNew(ctx, action, newARN(ctx, "policy", in.Path, in.PolicyName), func(c conditions) {
-				c.requestTags(in.Tags)
-			})
+			return targetTagged(ctx, action, "iam:TagPolicy", newARN(ctx, "policy", in.Path, in.PolicyName), in.Tags)
 		}),
 		wire.Handle(s.GetPolicy, func(
 			ctx context.Context, action string, in *iam.GetPolicyInput,

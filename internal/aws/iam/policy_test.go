@@ -132,6 +132,7 @@ func TestConditionKeysOfIAM(t *testing.T) {
 	delegate := a.IAM(a.NewUser(t, "delegate", `{"Version":"2012-10-17","Statement":[
 		{"Effect":"Allow","Action":"iam:AttachRolePolicy","Resource":"*","Condition":{"ArnLike":{"iam:PolicyARN":"arn:aws:iam::aws:policy/AmazonEKS*"}}},
 		{"Effect":"Allow","Action":"iam:CreateUser","Resource":"*","Condition":{"StringEquals":{"iam:PermissionsBoundary":"arn:aws:iam::aws:policy/ReadOnlyAccess","aws:RequestTag/team":"blue"},"ForAllValues:StringEquals":{"aws:TagKeys":["team"]}}},
+		{"Effect":"Allow","Action":"iam:TagUser","Resource":"*"},
 		{"Effect":"Allow","Action":"iam:CreateServiceLinkedRole","Resource":"*","Condition":{"StringEquals":{"iam:AWSServiceName":"eks.amazonaws.com"}}}]}`))
 	blue, red := []types.Tag{{Key: p("team"), Value: p("blue")}}, []types.Tag{{Key: p("team"), Value: p("red")}}
 	boundary := p("arn:aws:iam::aws:policy/ReadOnlyAccess")

@@ -69,10 +69,8 @@ func (s *Service) roleHandlers() []wire.Handler {
 		wire.Handle(s.CreateRole, func(
 			ctx context.Context, action string, in *iam.CreateRoleInput,
 		) ([]wire.Target, error) {
-			return targetNew(ctx, action, newARN(ctx, "role", in.Path, in.RoleName), func(c conditions) {
-				c.requestTags(in.Tags)
-				c.boundary(in.PermissionsBoundary)
-			})
+			return targetTagged(ctx, action, "iam:TagRole", newARN(ctx, "role", in.Path, in.RoleName), in.Tags,
+				func(c conditions) { c.boundary(in.PermissionsBoundary) })
 		}),
 		wire.Handle(s.GetRole, func(ctx context.Context, action string, in *iam.GetRoleInput) ([]wire.Target, error) {
 			return s.targetRole(ctx, action, in.RoleName)

@@ -47,10 +47,8 @@ func (s *Service) userHandlers() []wire.Handler {
 		wire.Handle(s.CreateUser, func(
 			ctx context.Context, action string, in *iam.CreateUserInput,
 		) ([]wire.Target, error) {
-			return targetNew(ctx, action, newARN(ctx, "user", in.Path, in.UserName), func(c conditions) {
-				c.requestTags(in.Tags)
-				c.boundary(in.PermissionsBoundary)
-			})
+			return targetTagged(ctx, action, "iam:TagUser", newARN(ctx, "user", in.Path, in.UserName), in.Tags,
+				func(c conditions) { c.boundary(in.PermissionsBoundary) })
 		}),
 		wire.Handle(s.GetUser, func(ctx context.Context, action string, in *iam.GetUserInput) ([]wire.Target, error) {
 			return s.targetUser(ctx, action, in.UserName)

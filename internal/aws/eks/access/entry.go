@@ -134,7 +134,7 @@ func (s *Service) entryHandlers() []wire.Handler {
 		wire.Handle(s.CreateAccessEntry, func(
 			ctx context.Context, action string, in *eks.CreateAccessEntryInput,
 		) ([]wire.Target, error) {
-			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) {
+			targets, err := s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) {
 				c.RequestTags(in.Tags)
 				c.Text("eks:clusterName", aws.ToString(in.ClusterName))
 				c.Text("eks:principalArn", aws.ToString(in.PrincipalArn))
@@ -142,6 +142,9 @@ func (s *Service) entryHandlers() []wire.Handler {
 				c.Text("eks:accessEntryType", orStandard(in.Type))
 				c.List("eks:kubernetesGroups", in.KubernetesGroups)
 			})
+			arn := resource.EntryARN(resource.ScopeOf(ctx), record.AccessEntry{PrincipalARN: aws.ToString(in.PrincipalArn),
+				ID: "*"}, aws.ToString(in.ClusterName))
+			return resource.WithTagging(targets, arn, in.Tags), err
 		}),
 		wire.Handle(s.DescribeAccessEntry, func(
 			ctx context.Context, action string, in *eks.DescribeAccessEntryInput,

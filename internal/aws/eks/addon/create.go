@@ -23,7 +23,11 @@ func (s *Service) createHandlers() []wire.Handler {
 		wire.Handle(s.CreateAddon, func(
 			ctx context.Context, action string, in *eks.CreateAddonInput,
 		) ([]wire.Target, error) {
-			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) })
+			targets, err := s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) })
+			at := resource.ScopeOf(ctx)
+			a := record.Addon{Account: at.Account, Region: at.Region, Cluster: aws.ToString(in.ClusterName),
+				Name: aws.ToString(in.AddonName), ID: "*"}
+			return resource.WithTagging(targets, a.ARN(), in.Tags), err
 		}),
 	}
 }

@@ -43,7 +43,7 @@ func (s *Service) connectedHandlers() []wire.Handler {
 		) ([]wire.Target, error) {
 			t := resource.NewTarget(action, resource.ScopeOf(ctx).ClusterARN(aws.ToString(in.Name)))
 			resource.Conditions(t.Conditions).RequestTags(in.Tags)
-			return []wire.Target{t}, nil
+			return resource.WithTagging([]wire.Target{t}, t.Resource, in.Tags), nil
 		}),
 		wire.Handle(s.DeregisterCluster, func(
 			ctx context.Context, action string, in *eks.DeregisterClusterInput,

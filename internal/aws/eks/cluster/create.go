@@ -31,7 +31,7 @@ func (s *Service) createHandlers() []wire.Handler {
 func createTargets(ctx context.Context, action string, in *eks.CreateClusterInput) ([]wire.Target, error) {
 	t := resource.NewTarget(action, resource.ScopeOf(ctx).ClusterARN(aws.ToString(in.Name)))
 	setCreate(t.Conditions, in)
-	return []wire.Target{t}, nil
+	return resource.WithTagging([]wire.Target{t}, t.Resource, in.Tags), nil
 }
 
 // CreateCluster records a cluster in CREATING and lets its creator in; the control-plane controller makes it ACTIVE.

@@ -46,13 +46,20 @@ func (s *Service) identityProviderHandlers() []wire.Handler {
 		wire.Handle(s.AssociateIdentityProviderConfig, func(
 			ctx context.Context, action string, in *eks.AssociateIdentityProviderConfigInput,
 		) ([]wire.Target, error) {
-			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) {
+			var p record.IdentityProvider
+			targets, err := s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) {
 				c.RequestTags(in.Tags)
 				if in.Oidc != nil {
 					c.Text("eks:clientId", aws.ToString(in.Oidc.ClientId))
 					c.Text("eks:issuerUrl", aws.ToString(in.Oidc.IssuerUrl))
 				}
 			})
+			if in.Oidc != nil {
+				p = record.IdentityProvider{Name: aws.ToString(in.Oidc.IdentityProviderConfigName), ID: "*"}
+			}
+			at := resource.ScopeOf(ctx)
+			arn := p.ARN(record.Cluster{Account: at.Account, Region: at.Region, Name: aws.ToString(in.ClusterName)})
+			return resource.WithTagging(targets, arn, in.Tags), err
 		}),
 		wire.Handle(s.DisassociateIdentityProviderConfig, func(
 			ctx context.Context, action string, in *eks.DisassociateIdentityProviderConfigInput,

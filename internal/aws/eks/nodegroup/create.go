@@ -30,7 +30,11 @@ func (s *Service) createHandlers() []wire.Handler {
 		wire.Handle(s.CreateNodegroup, func(
 			ctx context.Context, action string, in *eks.CreateNodegroupInput,
 		) ([]wire.Target, error) {
-			return s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) })
+			targets, err := s.OnCluster(ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) })
+			at := resource.ScopeOf(ctx)
+			n := record.Nodegroup{Account: at.Account, Region: at.Region, Cluster: aws.ToString(in.ClusterName),
+				Name: aws.ToString(in.NodegroupName), ID: "*"}
+			return resource.WithTagging(targets, n.ARN(), in.Tags), err
 		}),
 	}
 }

@@ -25,9 +25,13 @@ func (s *Service) changeHandlers() []wire.Handler {
 		wire.Handle(s.CreatePodIdentityAssociation, func(
 			ctx context.Context, action string, in *eks.CreatePodIdentityAssociationInput,
 		) ([]wire.Target, error) {
-			return s.OnCluster(
+			targets, err := s.OnCluster(
 				ctx, action, in.ClusterName, func(c resource.Conditions) { c.RequestTags(in.Tags) },
 			)
+			at := resource.ScopeOf(ctx)
+			p := record.PodIdentityAssociation{Account: at.Account, Region: at.Region,
+				Cluster: aws.ToString(in.ClusterName), ID: "*"}
+			return resource.WithTagging(targets, p.ARN(), in.Tags), err
 		}),
 		wire.Handle(s.UpdatePodIdentityAssociation, func(
 			ctx context.Context, action string, in *eks.UpdatePodIdentityAssociationInput,

@@ -26,6 +26,19 @@ func TargetWith(t wire.Target, edits []func(Conditions)) []wire.Target {
 	return []wire.Target{t}
 }
 
+// WithTagging returns the targets of a request that creates what has that ARN with tags: as on AWS, who names tags needs
+// the permission to tag it, too.
+func WithTagging(targets []wire.Target, arn string, tags map[string]string) []wire.Target {
+	for key := range tags {
+		if !wire.IsReservedTag(key) {
+			t := NewTarget("eks:TagResource", arn)
+			Conditions(t.Conditions).RequestTags(tags)
+			return append(targets, t)
+		}
+	}
+	return targets
+}
+
 // OnCluster returns a cluster as the target, whether or not it exists: only who may ask may learn that. It may be a
 // connected one.
 func (r *Records) OnCluster(
