@@ -46,13 +46,16 @@ func replacing(now time.Time) string {
 		formatTime(now))
 }
 
+// maxChosen is the number of instances that the cause of an activity names: each of them has an activity of its own.
+const maxChosen = 10
+
 // shrinking returns why instances are terminated when there are more than are desired.
 func shrinking(now time.Time, from, to int32, chosen []*member) string {
 	var text strings.Builder
 	fmt.Fprintf(&text,
 		"At %s an instance was taken out of service in response to a difference between desired and actual capacity, "+
 			"shrinking the capacity from %d to %d.", formatTime(now), from, to)
-	for _, m := range chosen {
+	for _, m := range chosen[:min(len(chosen), maxChosen)] {
 		fmt.Fprintf(&text, "  At %s instance %s was selected for termination.", formatTime(now), m.row.ID)
 	}
 	return text.String()

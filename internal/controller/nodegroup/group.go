@@ -127,6 +127,7 @@ func (g *group) saveState(ctx context.Context) error {
 		return nil
 	}
 	row := store.Row[record.NodegroupState]{Key: g.row.Key(), Value: g.state, Revision: g.saved.Revision}
+	ctx = store.Paced(ctx) // nodes say how often there is something new
 	var err error
 	if row.Revision == 0 {
 		_, err = g.c.states.Create(ctx, row.Key, row.Value)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -120,6 +121,9 @@ func (g *group) recordUnhealthy(ctx context.Context, enabled bool) error {
 	return nil
 }
 
+// maxReason is the number of bytes of a condition's reason that are kept: it is a word, but nobody holds nodes to that.
+const maxReason = 256
+
 // ailment returns what a node suffers from: of several conditions the one that is acted on first.
 func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (worst record.NodegroupUnhealthy,
 	ill bool) {
@@ -132,8 +136,8 @@ func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (
 			c.Status == corev1.ConditionUnknown && c.Type != corev1.NodeReady {
 			continue
 		}
-		u := record.NodegroupUnhealthy{Node: n.Name, Condition: string(c.Type), Reason: c.Reason,
-			Since: c.LastTransitionTime.UTC()}
+		u := record.NodegroupUnhealthy{Node: n.Name, Condition: string(c.Type),
+			Reason: strings.ToValidUTF8(c.Reason[:min(len(c.Reason), maxReason)], ""), Since: c.LastTransitionTime.UTC()}
 		if u.Since.IsZero() || u.Since.After(now) {
 			u.Since = now
 		}

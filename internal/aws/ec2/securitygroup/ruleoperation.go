@@ -72,7 +72,9 @@ func (s *Service) authorize(ctx context.Context, q ruleRequest) ([]types.Securit
 						sentence(r))
 				}
 				r.ID = resource.NewID(resource.RulePrefix)
-				g.Rules, added = append(g.Rules, r), append(added, r)
+				if g.Rules, added = append(g.Rules, r), append(added, r); len(added) > resource.MaxRulesPerSecurityGroup {
+					return tooManyRules() // before thousands of rules are made
+				}
 				return c.AddTags(resource.RuleNaming.Resource, r.ID, q.tags)
 			})
 			if err != nil {
@@ -97,10 +99,14 @@ func withinRuleLimit(g record.SecurityGroup) error {
 		}
 	}
 	if max(count[0], count[1]) > resource.MaxRulesPerSecurityGroup {
-		return wire.Errorf("RulesPerSecurityGroupLimitExceeded",
-			"The maximum number of rules per security group has been reached.")
+		return tooManyRules()
 	}
 	return nil
+}
+
+func tooManyRules() error {
+	return wire.Errorf("RulesPerSecurityGroupLimitExceeded",
+		"The maximum number of rules per security group has been reached.")
 }
 
 func (s *Service) viewRules(ctx context.Context, groupID string, rules []record.SecurityGroupRule) (
