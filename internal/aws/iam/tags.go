@@ -4,11 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
@@ -21,18 +21,17 @@ func mergeTags(ctx context.Context, old map[string]string, add []types.Tag) (map
 	if tags == nil {
 		tags = map[string]string{}
 	}
-	seen := map[string]bool{}
+	var seen []string
 	for _, t := range add {
 		key := aws.ToString(t.Key)
-		folded := strings.ToLower(key)
-		if seen[folded] {
+		if containsKey(seen, key) {
 			return nil, invalidInput("Duplicate tag keys found. Please note that Tag keys are case insensitive.")
 		}
-		seen[folded] = true
+		seen = append(seen, key)
 		if !wire.MaySetTag(ctx, key) {
 			return nil, reservedTag(key)
 		}
-		maps.DeleteFunc(tags, func(k, _ string) bool { return strings.EqualFold(k, key) })
+		maps.DeleteFunc(tags, func(k, _ string) bool { return policy.SameKey(k, key) })
 		tags[key] = aws.ToString(t.Value)
 	}
 	if wire.CountTags(tags) > maxTags {
@@ -53,10 +52,12 @@ func removeTags(ctx context.Context, old map[string]string, keys []string) (map[
 		}
 	}
 	tags := maps.Clone(old)
-	maps.DeleteFunc(tags, func(k, _ string) bool {
-		return slices.ContainsFunc(keys, func(key string) bool { return strings.EqualFold(k, key) })
-	})
+	maps.DeleteFunc(tags, func(k, _ string) bool { return containsKey(keys, k) })
 	return tags, nil
+}
+
+func containsKey(keys []string, key string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { return policy.SameKey(k, key) })
 }
 
 func tagList(tags map[string]string) []types.Tag {

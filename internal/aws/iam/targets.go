@@ -46,13 +46,14 @@ func targetNew(_ context.Context, action, arn string, edits ...func(conditions))
 	return targetWith(newTarget(action, arn), edits), nil
 }
 
-// targetTagged returns what a request would create with tags as the target, and for who names tags also what it takes to
-// tag that, as on AWS: tags of users and roles are what other policies go by.
+// targetTagged returns what a request would create with tags as the target, and for who names tags also what it takes
+// to tag that, as on AWS: tags of users and roles are what other policies go by.
 func targetTagged(ctx context.Context, action, tag, arn string, tags []types.Tag, edits ...func(conditions)) (
 	[]wire.Target, error) {
 	named := func(c conditions) { c.requestTags(tags) }
 	targets, err := targetNew(ctx, action, arn, append(edits, named)...)
-	if err != nil || !slices.ContainsFunc(tags, func(t types.Tag) bool { return !wire.IsReservedTag(aws.ToString(t.Key)) }) {
+	own := slices.ContainsFunc(tags, func(t types.Tag) bool { return !wire.IsReservedTag(aws.ToString(t.Key)) })
+	if err != nil || !own {
 		return targets, err
 	}
 	tagging, err := targetNew(ctx, tag, arn, named)

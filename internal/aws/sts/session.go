@@ -170,23 +170,23 @@ func addSessionTags(session *identity.Session, tags []types.Tag) error {
 	if len(tags) > 0 && session.Tags == nil {
 		session.Tags = map[string]string{}
 	}
-	seen := map[string]bool{}
+	var seen []string
+	isKey := func(key string) func(string) bool { return func(k string) bool { return policy.SameKey(k, key) } }
 	for _, t := range tags {
 		key := aws.ToString(t.Key)
-		folded := strings.ToLower(key)
 		switch {
-		case seen[folded]:
+		case slices.ContainsFunc(seen, isKey(key)):
 			return wire.Errorf("InvalidParameterValue",
 				"Duplicate tag keys found. Please note that Tag keys are case insensitive.")
-		case strings.HasPrefix(folded, "aws:"):
+		case strings.HasPrefix(strings.ToLower(key), "aws:"):
 			return wire.Errorf("InvalidParameterValue",
 				"Tag keys beginning with aws: are reserved for system use. Got %q.", key)
-		case slices.ContainsFunc(session.TransitiveTags, func(k string) bool { return strings.EqualFold(k, key) }):
+		case slices.ContainsFunc(session.TransitiveTags, isKey(key)):
 			return wire.Errorf("InvalidParameterValue",
 				"One of the specified transitive tag keys can't be set because it conflicts with a transitive tag "+
 					"key from the calling session.")
 		}
-		seen[folded] = true
+		seen = append(seen, key)
 		session.Tags[key] = aws.ToString(t.Value)
 	}
 	if len(session.Tags) > maxTags {

@@ -152,7 +152,7 @@ func (i *Identity) compile(ctx context.Context, who *bearer) (*principal, error)
 		}
 		// Tag keys are case-insensitive: a session's tag replaces that of the role however both are spelled.
 		for key := range s.Tags {
-			maps.DeleteFunc(tags, func(k, _ string) bool { return strings.EqualFold(k, key) })
+			maps.DeleteFunc(tags, func(k, _ string) bool { return policy.SameKey(k, key) })
 		}
 		maps.Copy(tags, s.Tags)
 	}

@@ -30,7 +30,7 @@ func (c Context) Lookup(key string) ([]string, bool) {
 	var values []string
 	ok := false
 	for name, v := range c {
-		if len(name) == len(key) && strings.EqualFold(name, key) && (!ok || name < found) {
+		if SameKey(name, key) && (!ok || name < found) {
 			found, values, ok = name, v, true
 		}
 	}
@@ -211,6 +211,10 @@ func compileFolded(c *condition, values []string, variables bool) bool {
 	}
 	return true
 }
+
+// SameKey reports whether two tag keys, or condition keys, are the same to policies. Whoever keeps tags by keys without
+// regard to case has to go by this: what a policy takes for another tag must not be changed with it.
+func SameKey(a, b string) bool { return len(a) == len(b) && equalFold(a, b) }
 
 // equalFold compares without regard to case. An ASCII letter equals nothing but itself in the other case: to Unicode,
 // the Kelvin sign is a K and the long s an S.
