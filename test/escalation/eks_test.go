@@ -4,6 +4,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 const (
@@ -38,6 +40,26 @@ func associatesPolicy(scope *ekstypes.AccessScope) func(*fixture) error {
 		return failed(w.me.eks.AssociateAccessPolicy(w.t.Context(), &eks.AssociateAccessPolicyInput{
 			ClusterName: p("dev"), PrincipalArn: p(mallory), PolicyArn: p(accessAll), AccessScope: scope,
 		}))
+	}
+}
+
+// failedAddon creates an add-on with a tag, whose creation fails.
+func failedAddon(w *fixture) {
+	w.cluster()
+	w.do(w.root.eks.CreateAddon(w.t.Context(), &eks.CreateAddonInput{ClusterName: p("dev"), AddonName: p("vpc-cni"),
+		Tags: map[string]string{"team": "crew"}}))
+	row, err := record.Addons(w.Store).Get(w.t.Context(), record.AddonKey(account, region, "dev", "vpc-cni"))
+	w.do(nil, err)
+	w.do(record.AddonStates(w.Store).Put(w.t.Context(), row.Key, record.AddonState{AddonID: row.Value.ID,
+		Change: row.Value.Change, Failed: true, Issues: []ekstypes.AddonIssue{{
+			Code: ekstypes.AddonIssueCodeConfigurationConflict}}}))
+}
+
+// createsAddonAgain creates that add-on again, as mallory.
+func createsAddonAgain(tags map[string]string) func(*fixture) error {
+	return func(w *fixture) error {
+		return failed(w.me.eks.CreateAddon(w.t.Context(), &eks.CreateAddonInput{ClusterName: p("dev"),
+			AddonName: p("vpc-cni"), Tags: tags}))
 	}
 }
 
@@ -116,6 +138,18 @@ func passedTo(s statement, service string) statement {
 }
 
 var eksPaths = []path{
+	{
+		name: "eks: CreateAddon again, without its tags and UntagResource", given: failedAddon,
+		needs: []statement{allow("eks:CreateAddon")}, stops: []statement{allow("eks:UntagResource")},
+		try: createsAddonAgain(nil),
+	},
+	{
+		name: "eks: CreateAddon again with a tag that is denied for what has its tag", given: failedAddon,
+		needs: []statement{allow("eks:CreateAddon"), allow("eks:TagResource").when("StringNotEquals",
+			"aws:ResourceTag/team", "crew")},
+		stops: []statement{allow("eks:TagResource")},
+		try:   createsAddonAgain(map[string]string{"team": "crew", "stage": "x"}),
+	},
 	{
 		name: "eks: CreateAccessEntry with tags, without TagResource", given: func(w *fixture) { w.cluster() },
 		needs: []statement{allow("eks:CreateAccessEntry")}, stops: []statement{allow("eks:TagResource")},

@@ -3,6 +3,8 @@ package addon
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -72,6 +74,9 @@ func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*e
 		}
 		if retry {
 			a.ID, a.CreatedAt, a.Change = old.Value.ID, old.Value.CreatedAt, old.Value.Change+1
+			if a.Tags, err = tagAgain(ctx, old.Value, in.Tags); err != nil {
+				return nil, err
+			}
 		}
 		ops, err := s.associate(ctx, &a, about, in.PodIdentityAssociations)
 		if err != nil {
@@ -156,4 +161,34 @@ func orNone(r types.ResolveConflicts) types.ResolveConflicts {
 		return types.ResolveConflictsNone
 	}
 	return r
+}
+
+// tagAgain returns the tags of an add-on that is created again: those of the request, for who may tag it so and remove
+// the tags that it has.
+func tagAgain(ctx context.Context, a record.Addon, wanted map[string]string) (map[string]string, error) {
+	set, removed := maps.Clone(wanted), []string(nil)
+	maps.DeleteFunc(set, func(key, value string) bool { old, has := a.Tags[key]; return has && old == value })
+	for key := range a.Tags {
+		if _, stays := wanted[key]; !stays {
+			removed = append(removed, key)
+		}
+	}
+	var targets []wire.Target
+	add := func(action string, edit func(resource.Conditions)) {
+		t := resource.NewTarget(action, a.ARN())
+		resource.Conditions(t.Conditions).ResourceTags(a.Tags)
+		edit(t.Conditions)
+		targets = append(targets, t)
+	}
+	if len(set) > 0 {
+		add("eks:TagResource", func(c resource.Conditions) { c.RequestTags(set) })
+	}
+	if len(removed) > 0 {
+		slices.Sort(removed)
+		add("eks:UntagResource", func(c resource.Conditions) { c.List("aws:TagKeys", removed) })
+	}
+	if len(targets) == 0 {
+		return wanted, nil
+	}
+	return wanted, wire.Authorize(ctx, targets...)
 }

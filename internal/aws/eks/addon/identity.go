@@ -113,11 +113,11 @@ func (s *Service) associate(
 			Namespace: a.Wanted.Namespace, ServiceAccount: *w.ServiceAccount,
 			RoleARN: role.ARN, AddonID: a.ID, OwnerARN: a.ARN(), CreatedAt: now, ModifiedAt: now,
 		}
-		create := wire.Target{
-			Action:   "eks:CreatePodIdentityAssociation",
-			Resource: resource.ScopeOf(ctx).ClusterARN(a.Cluster),
+		create, err := s.OnCluster(ctx, "eks:CreatePodIdentityAssociation", &a.Cluster)
+		if err != nil {
+			return nil, err
 		}
-		if err := s.checkPodRole(ctx, about, p, role, create); err != nil {
+		if err := s.checkPodRole(ctx, about, p, role, create[0]); err != nil {
 			return nil, err
 		}
 		ids = append(ids, p.ID)

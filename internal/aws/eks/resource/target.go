@@ -26,8 +26,8 @@ func TargetWith(t wire.Target, edits []func(Conditions)) []wire.Target {
 	return []wire.Target{t}
 }
 
-// WithTagging returns the targets of a request that creates what has that ARN with tags: as on AWS, who names tags needs
-// the permission to tag it, too.
+// WithTagging returns the targets of a request that creates what has that ARN with tags: as on AWS, who names tags
+// needs the permission to tag it, too.
 func WithTagging(targets []wire.Target, arn string, tags map[string]string) []wire.Target {
 	for key := range tags {
 		if !wire.IsReservedTag(key) {
