@@ -43,13 +43,24 @@ func MergeTags(stack, own map[string]string) map[string]string {
 // Wanted returns the tags that the resource of the request has to have. property names the property of its own tags;
 // for resources without one it is empty.
 func (r *Request) Wanted(property string) map[string]string {
-	return MergeTags(r.Tags, OwnTags(r.Properties[property]))
+	return MergeTags(r.stackTags(property, r.Tags), OwnTags(r.Properties[property]))
+}
+
+// stackTags returns those of the tags of a stack that a resource has. One whose type has no tags gets those alone by
+// which the stack finds it, for which nobody needs a permission.
+func (r *Request) stackTags(property string, all map[string]string) map[string]string {
+	if property != "" {
+		return all
+	}
+	own := maps.Clone(all)
+	maps.DeleteFunc(own, func(key, _ string) bool { return !strings.HasPrefix(key, "aws:") })
+	return own
 }
 
 // TagChanges returns which tags an update sets, and the keys of those that it removes, sorted. Tags that others than
 // the stack have put on the resource stay.
 func (r *Request) TagChanges(property string) (set map[string]string, removed []string) {
-	wanted, had := r.Wanted(property), MergeTags(r.PreviousTags, OwnTags(r.Previous[property]))
+	wanted, had := r.Wanted(property), MergeTags(r.stackTags(property, r.PreviousTags), OwnTags(r.Previous[property]))
 	set = map[string]string{}
 	for key, value := range wanted {
 		if old, ok := had[key]; !ok || old != value {
