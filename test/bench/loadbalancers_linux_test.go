@@ -515,14 +515,15 @@ func (l *balancers) measureMemory() {
 
 // measureRollingUpdate counts the requests that fail while a Deployment is updated.
 func (l *balancers) measureRollingUpdate() {
-	measureUnderLoad(l.b, "rolling update of a Deployment", "failed-requests", l.answers(l.service("rolled", nil)), func() {
+	host := l.answers(l.service("rolled", nil))
+	measureUnderLoad(l.b, "rolling update of a Deployment", "failed-requests", host, func() {
 		l.Run(l.Config, "kubectl", "rollout", "restart", "deployment/web")
 		l.Run(l.Config, "kubectl", "rollout", "status", "deployment/web", "--timeout=5m")
 	})
 }
 
-// measureUnderLoad counts the requests that fail while something is updated, of 500 in a second, each by a connection of
-// its own.
+// measureUnderLoad counts the requests that fail while something is updated, of 500 in a second, each by a connection
+// of its own.
 func measureUnderLoad(b *testing.B, what, metric, host string, update func()) {
 	b.Helper()
 	const rate = 500

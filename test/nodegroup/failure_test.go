@@ -135,9 +135,8 @@ spec: {maxUnavailable: 0, selector: {matchLabels: {app: stubborn}}}
 
 // createStubborn makes a group with a pod that no eviction is allowed of.
 func (c *cluster) createStubborn() {
-	c.createGroup("stubborn", "--release-version", clustertest.Release(c.t, to, 1), "--subnets", c.SubnetIDs[0], "--scaling-config",
-		"minSize=1,maxSize=1,desiredSize=1",
-		"--update-config", "maxUnavailable=1,updateStrategy=MINIMAL")
+	c.createGroup("stubborn", "--release-version", clustertest.Release(c.t, to, 1), "--subnets", c.SubnetIDs[0],
+		"--scaling-config", "minSize=1,maxSize=1,desiredSize=1", "--update-config", "maxUnavailable=1,updateStrategy=MINIMAL")
 }
 
 func (c *cluster) updateStubborn() {
