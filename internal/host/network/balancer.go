@@ -175,7 +175,8 @@ func (r *ruleset) addShares(i int, f flow, targets map[netip.AddrPort]bool) (nam
 func (f flow) choice() []expr.Any { return draw(uint32(len(f.targets)), f.sticky, 1) }
 
 // draw puts a number below n into register 1: one of the client, where it is sticky, and otherwise a random one.
-// Without a seed the kernel makes up one with each set of rules: clients would move whenever something in the VPC changes.
+// Without a seed the kernel makes up one with each set of rules: clients would move whenever something changes in the
+// VPC.
 func draw(n uint32, sticky bool, seed uint32) []expr.Any {
 	if sticky {
 		return []expr.Any{loadPayload(sourceIPv4),
