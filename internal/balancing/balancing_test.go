@@ -55,17 +55,23 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// TestShares has listeners that lead to several target groups with weights: who is asked first takes its part of all,
-// and who is asked later of what is left.
-func TestShares(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	s, err := store.Open(ctx, storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
+func openStore(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	return s
+}
+
+// TestShares has listeners that lead to several target groups with weights: who is asked first takes its part of all,
+// and who is asked later of what is left.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := openStore(t)
 	for name, attributes := range map[string]map[string]string{"router": {"preserve_client_ip.enabled": "true"},
 		"namespace": nil, "process": {"proxy_protocol_v2.enabled": "true"}, "empty": nil} {
 		g := record.TargetGroup{Account: "1", Region: "r", Name: name, ID: name, Protocol: "TCP", Port: 80,
@@ -113,12 +119,7 @@ func TestShares(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := store.Open(ctx, storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
-		Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := openStore(t)
 	subnet := record.Subnet{EC2Resource: record.EC2Resource{Account: "1", Region: "r", ID: "subnet-1"}, VPCID: "vpc-1",
 		CIDR: "10.0.0.0/24", AvailabilityZone: "ra"}
 	group := record.TargetGroup{Account: "1", Region: "r", Name: "g", ID: "2", Protocol: "TCP", Port: 80, TargetType: "ip",
@@ -169,12 +170,7 @@ func TestNames(t *testing.T) {
 func TestApplicationLoadBalancerIsATargetInItsZones(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := store.Open(ctx, storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
-		Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := openStore(t)
 	now := time.Now().UTC()
 	application := record.LoadBalancer{Account: "1", Region: "r", Kind: record.ApplicationLoadBalancer, Name: "app",
 		ID: "a", VPCID: "vpc-1", Listeners: []record.Listener{{Protocol: "HTTP", Port: 8080}},
@@ -242,12 +238,7 @@ func TestApplicationLoadBalancerIsATargetInItsZones(t *testing.T) {
 func TestRoutesReadWhatTheyHaveInCommonOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := store.Open(ctx, storetest.Client(t), store.Options{Prefix: storetest.Prefix(t),
-		Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := openStore(t)
 	for i := range 100 {
 		subnet := record.Subnet{EC2Resource: record.EC2Resource{Account: "1", Region: "r", ID: fmt.Sprintf("subnet-%d", i)},
 			VPCID: "vpc-1", CIDR: fmt.Sprintf("10.0.%d.0/24", i), AvailabilityZone: fmt.Sprintf("r%d", i)}

@@ -120,11 +120,10 @@ func (m *multiplexed) beginRead(f *frames) {
 	s, open := m.open[f.id]
 	before := weightOf(s.length)
 	switch {
-	case f.kind == http2.FrameHeaders && !open: // whatever its number is: net/http may not have opened a later one
-		s, before = stream{window: receiveWindow}, 0
-		s.headers++
-		s.length += f.left
 	case f.kind == http2.FrameHeaders:
+		if !open { // whatever its number is: net/http may not have opened a later one
+			s, before = stream{window: receiveWindow}, 0
+		}
 		s.headers++
 		s.length += f.left
 	case f.kind == http2.FrameContinuation && open:
