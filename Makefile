@@ -29,10 +29,12 @@ FUZZ     ?= .
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 # One setting for the daemon, what runs on nodes, the tools and the tests, so that they share what is compiled; without
 # the directory in it, other clones share it, too. Debugging information takes time, and nothing here reads it; so does
-# inlining in generated code. CompilerFlags of internal/upstream are the same.
-GENERATED   := github.com/aws/aws-sdk-go-v2/service $(addprefix k8s.io/client-go/,applyconfigurations informers \
-	kubernetes listers) k8s.io/kubernetes/pkg/generated
-COMPILER    := -trimpath -gcflags=all=-dwarf=false $(foreach p,$(GENERATED),'-gcflags=$(p)/...=-dwarf=false -l')
+# inlining in code that nobody waits for. CompilerFlags of internal/upstream are the same.
+OWN         := github.com/coracle-eks/coracle/internal
+NOT_INLINED := github.com/aws/aws-sdk-go-v2/service $(addprefix k8s.io/client-go/,applyconfigurations informers \
+	kubernetes listers) $(addprefix k8s.io/kubernetes/pkg/,apis generated) $(addprefix $(OWN)/aws/,acm autoscaling \
+	cloudformation ec2 ecr efs eks elb kms ssm) $(OWN)/controller
+COMPILER    := -trimpath -gcflags=all=-dwarf=false $(foreach p,$(NOT_INLINED),'-gcflags=$(p)/...=-dwarf=false -l')
 export CGO_ENABLED := 0
 export GOFLAGS := $(COMPILER) $(filter-out $(COMPILER),$(GOFLAGS))
 # Compilers that collect garbage less often need less time. The limit is for the largest packages: that of EC2's API
