@@ -151,6 +151,13 @@ var eksPaths = []path{
 		try:   createsAddonAgain(map[string]string{"team": "crew", "stage": "x"}),
 	},
 	{
+		name: "eks: CreateAddon again with the tag that it has, which is denied for what has it", given: failedAddon,
+		needs: []statement{allow("eks:CreateAddon"), allow("eks:TagResource").when("StringNotEquals",
+			"aws:ResourceTag/team", "crew")},
+		stops: []statement{allow("eks:TagResource")},
+		try:   createsAddonAgain(map[string]string{"team": "crew"}),
+	},
+	{
 		name: "eks: CreateAccessEntry with tags, without TagResource", given: func(w *fixture) { w.cluster() },
 		needs: []statement{allow("eks:CreateAccessEntry")}, stops: []statement{allow("eks:TagResource")},
 		try: createsEntry(func(in *eks.CreateAccessEntryInput) { in.Tags = map[string]string{"team": "crew"} }),

@@ -73,6 +73,9 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 		if p.row.Tags, err = readTags(w.tags); err != nil {
 			return nil, err
 		}
+		if err := s.authorizeUntagging(ctx, v, previous.Tags, p.row.Tags); err != nil {
+			return nil, err
+		}
 	}
 	in, err := s.inputs(ctx, v, w, previous)
 	if err != nil {
@@ -99,6 +102,27 @@ func (s *Service) prepare(ctx context.Context, v view, w wanted) (*prepared, err
 	}
 	p.changes, err = plan.Compute(ctx, p.bound, p.current, s.tagsOf(v, p.row.Tags))
 	return p, invalidTemplate(err)
+}
+
+// authorizeUntagging decides whether the caller may remove the tags that a stack has and is to have no more. Policies
+// judge stacks by their tags.
+func (s *Service) authorizeUntagging(ctx context.Context, v view, has, wanted map[string]string) error {
+	var removed []string
+	for _, key := range slices.Sorted(maps.Keys(has)) {
+		if _, stays := wanted[key]; !stays {
+			removed = append(removed, key)
+		}
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	targets, err := s.onStack(ctx, "cloudformation:UntagResource", aws.String(v.ARN()), func(c conditions) {
+		c["aws:TagKeys"] = removed
+	})
+	if err != nil {
+		return err
+	}
+	return wire.Authorize(ctx, targets...)
 }
 
 // refuseUnserved refuses what needs services that are not there.

@@ -113,7 +113,7 @@ func (p plane) provider() *record.IdentityProvider {
 
 // tokensOf returns how the API server verifies tokens of an identity provider, and what they say of a user, as the
 // flags --oidc-* of kube-apiserver do. The provider is reached through the same proxy as webhooks given by URL: its URL
-// is a user's choice. Names of Kubernetes' own are nobody's to give.
+// is a user's choice.
 func tokensOf(provider record.IdentityProvider, egress bool) map[string]any {
 	issuer := map[string]any{"url": provider.IssuerURL, "audiences": []any{provider.ClientID}}
 	if egress {
@@ -135,14 +135,9 @@ func tokensOf(provider record.IdentityProvider, egress bool) map[string]any {
 		mappings["groups"] = map[string]any{"claim": provider.GroupsClaim, "prefix": groupsPrefix}
 	}
 	config := map[string]any{
-		"issuer":        issuer,
-		"claimMappings": mappings,
-		"userValidationRules": []any{
-			map[string]any{"expression": "!user.username.startsWith('system:')",
-				"message": "the username begins with system:"},
-			map[string]any{"expression": "user.groups.all(group, !group.startsWith('system:'))",
-				"message": "a group begins with system:"},
-		},
+		"issuer":              issuer,
+		"claimMappings":       mappings,
+		"userValidationRules": userRules,
 	}
 	var rules []any
 	for _, claim := range slices.Sorted(maps.Keys(provider.RequiredClaims)) {
@@ -152,6 +147,16 @@ func tokensOf(provider record.IdentityProvider, egress bool) map[string]any {
 		config["claimValidationRules"] = rules
 	}
 	return config
+}
+
+// userRules keep the names of Kubernetes and of EKS, some of whose users administer clusters, from tokens.
+var userRules = []any{
+	map[string]any{"expression": "!user.username.startsWith('system:')", "message": "the username begins with system:"},
+	map[string]any{"expression": "!user.username.startsWith('eks:')", "message": "the username begins with eks:"},
+	map[string]any{"expression": "user.groups.all(group, !group.startsWith('system:'))",
+		"message": "a group begins with system:"},
+	map[string]any{"expression": "user.groups.all(group, !group.startsWith('eks:'))",
+		"message": "a group begins with eks:"},
 }
 
 // egressConfiguration sends what the API server asks of kubelets, and of webhooks and aggregated APIs that are

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,15 +11,10 @@ import (
 )
 
 // The API server maps tokens as its flags --oidc-* would, reaches the provider through the proxy for addresses of
-// users, and takes no name of Kubernetes' own from it.
+// users, and takes no name of Kubernetes' own or EKS's from it.
 func TestTokensOfAnIdentityProvider(t *testing.T) {
 	t.Parallel()
-	rules := []any{
-		map[string]any{"expression": "!user.username.startsWith('system:')",
-			"message": "the username begins with system:"},
-		map[string]any{"expression": "user.groups.all(group, !group.startsWith('system:'))",
-			"message": "a group begins with system:"},
-	}
+	rules := userRules
 	const url = "https://dex.example.com"
 	for _, c := range []struct {
 		name     string
@@ -66,6 +62,21 @@ func TestTokensOfAnIdentityProvider(t *testing.T) {
 		}
 		if d := cmp.Diff(c.want, got["jwt"]); d != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, d)
+		}
+	}
+}
+
+// Whoever has rights in every cluster has a name that no token of an identity provider can have.
+func TestTokensNameNobodyOfEKS(t *testing.T) {
+	t.Parallel()
+	for _, o := range standard() {
+		subjects, _ := o.Object["subjects"].([]any)
+		for _, subject := range subjects {
+			s := subject.(map[string]any)
+			name, _ := s["name"].(string)
+			if s["kind"] != "ServiceAccount" && !strings.HasPrefix(name, "eks:") && !strings.HasPrefix(name, "system:") {
+				t.Errorf("%s %s gives rights to %s %q, which a token may say it is", o.GetKind(), o.GetName(), s["kind"], name)
+			}
 		}
 	}
 }

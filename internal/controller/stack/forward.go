@@ -451,6 +451,9 @@ type known struct {
 	*pass
 	ctx     context.Context
 	missing string
+	// attributes are those of the resources that were asked for, by logical ID: a template may refer to one thousands of
+	// times, and each is decoded, or read, once. Nobody changes them.
+	attributes map[string]map[string]any
 }
 
 // Ref is part of template.State.
@@ -471,30 +474,40 @@ func (k *known) Attribute(id, name string) (any, bool, error) {
 		return nil, false, nil
 	}
 	kind := k.c.options.Types[live.Type]
+	source, read := id, k.storedAttributes
 	if slices.Contains(kind.Volatile, name) {
-		in := k.newRequest(id, *live)
-		if err := revision.Decode(live.Properties, &in.Properties); err != nil {
-			return nil, false, err
-		}
-		_, attributes, err := kind.Read(asking(k.ctx), in)
-		if err != nil {
+		source, read = id+" now", k.currentAttributes // logical IDs have no spaces
+	}
+	attributes, ok := k.attributes[source]
+	if !ok {
+		var err error
+		if attributes, err = read(id, *live); err != nil {
 			return nil, false, fmt.Errorf("read attribute %s of resource %s: %w", name, id, err)
 		}
-		value, ok := attributes[name]
-		if !ok {
-			k.missing = id + "." + name
+		if k.attributes == nil {
+			k.attributes = map[string]map[string]any{}
 		}
-		return value, ok, nil
+		k.attributes[source] = attributes
 	}
-	r, err := revision.Resource(*live)
-	if err != nil {
-		return nil, false, err
-	}
-	value, ok := r.Attributes[name]
+	value, ok := attributes[name]
 	if !ok {
 		k.missing = id + "." + name
 	}
 	return value, ok, nil
+}
+
+func (k *known) storedAttributes(_ string, live record.StackPhysical) (attributes map[string]any, err error) {
+	return attributes, revision.Decode(live.Attributes, &attributes)
+}
+
+// currentAttributes asks the service that has the resource.
+func (k *known) currentAttributes(id string, live record.StackPhysical) (map[string]any, error) {
+	in := k.newRequest(id, live)
+	if err := revision.Decode(live.Properties, &in.Properties); err != nil {
+		return nil, err
+	}
+	_, attributes, err := k.c.options.Types[live.Type].Read(asking(k.ctx), in)
+	return attributes, err
 }
 
 // finishForward returns the transition after all resources are as the revision has them.

@@ -271,6 +271,35 @@ func TestStacksAreWrittenNoFasterThanTheQuotaAllows(t *testing.T) {
 	t.Error("the controller writes though its account has written too much")
 }
 
+// An update takes away tags of a stack, by which policies judge it, for those who may.
+func TestUpdatesRemoveTagsOfStacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const body = `{"Resources":{"A":{"Type":"AWS::SSM::Parameter","Properties":{"Type":"String","Value":"v"}}}}`
+	tag := func(key string) []types.Tag { return []types.Tag{{Key: &key, Value: aws.String("v")}} }
+	w.create("s", body, func(in *cloudformation.CreateStackInput) { in.Tags = tag("team") })
+	w.await("s", types.StackStatusCreateComplete)
+	const all = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}`
+	update := func(name, policy string) (set, update error) {
+		me := w.as(w.NewUser(t, name, all+policy+`]}`))
+		_, set = me.CreateChangeSet(t.Context(), &cloudformation.CreateChangeSetInput{StackName: aws.String("s"),
+			ChangeSetName: aws.String("of-" + name), TemplateBody: aws.String(body), Tags: tag("x")})
+		_, update = me.UpdateStack(t.Context(), &cloudformation.UpdateStackInput{StackName: aws.String("s"),
+			TemplateBody: aws.String(body), Tags: tag("x")})
+		return set, update
+	}
+	set, err := update("mallory", `,{"Effect":"Deny","Action":"cloudformation:UntagResource","Resource":"*",
+		"Condition":{"ForAnyValue:StringEquals":{"aws:TagKeys":"team"}}}`)
+	if awstest.Code(set) != "AccessDenied" || awstest.Code(err) != "AccessDenied" {
+		t.Errorf("who may not remove a tag of a stack does: %v; %v", set, err)
+	}
+	if set, err = update("bob", `,{"Effect":"Deny","Action":"cloudformation:UntagResource","Resource":"*",
+		"Condition":{"ForAnyValue:StringEquals":{"aws:TagKeys":"x"}}}`); set != nil || err != nil {
+		t.Errorf("who may remove a tag of a stack may not: %v; %v", set, err)
+	}
+	w.await("s", types.StackStatusUpdateComplete)
+}
+
 // What protects a stack, and what is secret about it, is not for those who may update or see it.
 func TestStackPoliciesAndSecrets(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func TestReadsOfOverlappingBlocksAreBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				if o.SealRows == 0 { // as many blocks, which the reader makes of chunks
-					v.blocks = slices.Concat(splitChunks(v.blocks)...)
+					v.blocks = splitChunks(t, v.blocks)
 				}
 				if len(v.blocks) < 2*openRows {
 					t.Fatalf("there are %d blocks", len(v.blocks))
@@ -79,11 +79,15 @@ func TestReadsOfOverlappingBlocksAreBounded(t *testing.T) {
 }
 
 // splitChunks makes a block of each chunk.
-func splitChunks(blocks []*Block) (split [][]*Block) {
+func splitChunks(t *testing.T, blocks []*Block) (split []*Block) {
+	t.Helper()
 	for _, b := range blocks {
-		for _, c := range b.chunks {
-			split = append(split, []*Block{{view: b.view, rows: c.rows, raw: c.raw, minTime: c.minTime, maxTime: c.maxTime,
-				chunks: []chunk{c}}})
+		if err := b.forEachChunk(func(c *chunk) error {
+			split = append(split, &Block{view: b.view, rows: c.rows, raw: c.raw, minTime: c.minTime, maxTime: c.maxTime,
+				first: c.first, last: c.first, streams: c.streams})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return split
@@ -124,6 +128,34 @@ func TestViewsKeepNoMessages(t *testing.T) {
 		t.Errorf("20 views of 7 MiB take %d MiB", (after-before)>>20)
 	}
 	runtime.KeepAlive(views)
+}
+
+// TestViewsOfManyChunksAreSmall takes snapshots of a group with a chunk for each event, as clients write that send one
+// at a time.
+func TestViewsOfManyChunksAreSmall(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	const events = 3 * blockRows
+	for i := range events {
+		b := Batch{Group: 1, Events: []Event{{Stream: StreamID(i % 3), Timestamp: int64(i % 7)}}}
+		if _, err := s.Append(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := s.View(1, 0, 1<<60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close() //nolint:errcheck // it was only read
+	rows := 0
+	for _, b := range v.blocks {
+		rows += b.rows
+		if len(b.streams) != 3 {
+			t.Errorf("a block has %d streams, want 3", len(b.streams))
+		}
+	}
+	if rows != events || len(v.blocks) != events/blockRows {
+		t.Errorf("the view has %d events in %d blocks, want %d in %d", rows, len(v.blocks), events, events/blockRows)
+	}
 }
 
 // TestShortMessagesAreSealed appends events of no length: what is not sealed does not grow without end.

@@ -26,9 +26,8 @@ type part struct {
 	blocks         []blockMeta
 
 	mu      sync.Mutex
-	views   int      // that may read it
-	file    *os.File // open while they do, from the first read on
-	dropped bool     // from the catalog: the last view removes the file
+	views   int  // that may read it
+	dropped bool // from the catalog: the last view removes the file
 }
 
 const partSuffix = ".part"
@@ -89,14 +88,7 @@ func (p *part) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.views--
-	if p.views > 0 {
-		return
-	}
-	if p.file != nil {
-		p.file.Close() // it was only read
-		p.file = nil
-	}
-	if p.dropped {
+	if p.views == 0 && p.dropped {
 		p.removeFile()
 	}
 }
@@ -120,19 +112,14 @@ func (p *part) removeFile() {
 	}
 }
 
-// readRange reads a piece of the file, for who has acquired the part.
+// readRange reads a piece of the file, for who has acquired the part. The file is open no longer than that: a query
+// may have the parts of many groups.
 func (p *part) readRange(dst []byte, offset, size int64) ([]byte, error) {
-	p.mu.Lock()
-	if p.file == nil {
-		f, err := os.Open(p.filePath())
-		if err != nil {
-			p.mu.Unlock()
-			return nil, fmt.Errorf("read log events: %w", err)
-		}
-		p.file = f
+	f, err := os.Open(p.filePath())
+	if err != nil {
+		return nil, fmt.Errorf("read log events: %w", err)
 	}
-	f := p.file
-	p.mu.Unlock()
+	defer f.Close() //nolint:errcheck // it was only read
 	if int64(cap(dst)) < size {
 		dst = make([]byte, size)
 	}

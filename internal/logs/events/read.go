@@ -135,10 +135,8 @@ func (m *merge) blockBound(b *Block) (edge int64, any bool) {
 		}
 	}
 	if b.part == nil {
-		for i := range b.chunks {
-			if m.Streams == nil || slices.ContainsFunc(b.chunks[i].streams, m.Streams) {
-				add(b.chunks[i].minTime, b.chunks[i].maxTime)
-			}
+		if m.Streams == nil || slices.ContainsFunc(b.streams, m.Streams) {
+			add(b.minTime, b.maxTime)
 		}
 		return edge, any
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func (s *Store) snapshot(id GroupID, from, to int64, after uint64, atMost int) (
 }
 
 // takeChunks makes blocks of the chunks behind a Seq. It keeps nothing of them but where they are: a view of many
-// groups would have all that is not sealed in memory.
+// groups would have all that is not sealed in memory, and there may be a chunk for each event.
 func (v *View) takeChunks(from, to int64, after uint64, atMost int) (err error) {
 	if v.unsealed == nil {
 		return nil
@@ -117,6 +118,15 @@ func (v *View) takeChunks(from, to int64, after uint64, atMost int) (err error) 
 		valid = it.First()
 	}
 	var b *Block
+	streams := map[StreamID]bool{}
+	end := func() {
+		if b != nil && b.maxTime >= from && b.minTime < to {
+			b.streams = slices.Collect(maps.Keys(streams))
+			v.blocks = append(v.blocks, b)
+		}
+		b = nil
+		clear(streams)
+	}
 	taken := 0
 	for ; valid; valid = it.Next() {
 		if taken > atMost {
@@ -130,22 +140,27 @@ func (v *View) takeChunks(from, to int64, after uint64, atMost int) (err error) 
 		first := keyNumber(it.Key(), 1)
 		c, err := readChunk(first, value)
 		if err != nil {
-			return fmt.Errorf("%w: catalog, events from %d of group %d: %w", ErrDamaged, first, v.group, err)
+			return v.damagedChunk(first, err)
 		}
-		if c.maxTime < from || c.minTime >= to || first+uint64(c.rows) <= after+1 {
+		if first+uint64(c.rows) <= after+1 {
 			continue
 		}
-		c.rest = nil
-		if b == nil || b.raw+c.raw > blockBytes || b.rows+c.rows > blockRows {
-			b = &Block{view: v, minTime: c.minTime, maxTime: c.maxTime}
-			v.blocks = append(v.blocks, b)
+		if b != nil && (b.raw+c.raw > blockBytes || b.rows+c.rows > blockRows) {
+			end()
 		}
-		b.chunks = append(b.chunks, c)
+		if b == nil {
+			b = &Block{view: v, first: first, minTime: c.minTime, maxTime: c.maxTime}
+		}
+		b.last = first
 		b.rows += c.rows
 		b.raw += c.raw
 		b.minTime, b.maxTime = min(b.minTime, c.minTime), max(b.maxTime, c.maxTime)
+		for _, s := range c.streams {
+			streams[s] = true
+		}
 		taken += c.rows
 	}
+	end()
 	return it.Error()
 }
 
@@ -204,7 +219,8 @@ type Block struct {
 	part *part // where a sealed block is, with
 	meta *blockMeta
 
-	chunks []chunk // what a block is made of that is not sealed
+	first, last uint64     // Seq of the first and the last chunk that a block is made of that is not sealed, with
+	streams     []StreamID // of its events
 }
 
 // Len returns the number of rows, dead ones included (see Rows.Live).
@@ -224,7 +240,7 @@ func (b *Block) minSeq() uint64 {
 	if b.part != nil {
 		return b.meta.minSeq
 	}
-	return b.chunks[0].first
+	return b.first
 }
 
 // MayContain returns false only when no message of the block has the word (package tokenizer) as a whole word. It is
@@ -311,45 +327,49 @@ func (b *Block) readRows() (*Rows, error) {
 		Timestamp: make([]int64, 0, b.rows), Ingested: make([]int64, 0, b.rows), Seq: make([]uint64, 0, b.rows),
 		Stream: make([]StreamID, 0, b.rows), Size: make([]int32, 0, b.rows),
 	}
-	for i := range b.chunks {
-		if err := b.readChunk(i, func(c *chunk) error {
-			_, err := c.forEachRow(func(x row) {
-				r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested),
-					append(r.Seq, x.seq)
-				r.Stream, r.Size = append(r.Stream, x.stream), append(r.Size, int32(x.size))
-			})
-			return err
-		}); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
+	return r, b.forEachChunk(func(c *chunk) error {
+		_, err := c.forEachRow(func(x row) {
+			r.Timestamp, r.Ingested, r.Seq = append(r.Timestamp, x.timestamp), append(r.Ingested, x.ingested),
+				append(r.Seq, x.seq)
+			r.Stream, r.Size = append(r.Stream, x.stream), append(r.Size, int32(x.size))
+		})
+		return err
+	})
 }
 
-// readChunk reads a chunk of the block, which use may look at until it returns.
-func (b *Block) readChunk(i int, use func(*chunk) error) (err error) {
-	v, first := b.view, b.chunks[i].first
+// forEachChunk reads the chunks of the block, each of which use may look at until it returns.
+func (b *Block) forEachChunk(use func(*chunk) error) (err error) {
+	v := b.view
 	if err := v.store.beginCall(); err != nil {
 		return err
 	}
 	defer v.store.life.RUnlock()
-	value, closer, err := v.unsealed.Get(encodeKey(keyChunk, uint64(v.group), first))
+	it, err := v.unsealed.NewIter(&pebble.IterOptions{LowerBound: encodeKey(keyChunk, uint64(v.group), b.first),
+		UpperBound: encodeKey(keyChunk, uint64(v.group), b.last+1)})
 	if err != nil {
-		return b.damagedChunk(i, err)
+		return v.damagedChunk(b.first, err)
 	}
-	defer func() { err = errors.Join(err, closer.Close()) }()
-	c, err := readChunk(first, value)
-	if err == nil {
-		err = use(&c)
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for valid := it.First(); valid; valid = it.Next() {
+		first := keyNumber(it.Key(), 1)
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return v.damagedChunk(first, err)
+		}
+		c, err := readChunk(first, value)
+		if err == nil {
+			err = use(&c)
+		}
+		if err != nil {
+			return v.damagedChunk(first, err)
+		}
 	}
-	if err != nil {
-		return b.damagedChunk(i, err)
-	}
-	return nil
+	return it.Error()
 }
 
-func (b *Block) damagedChunk(i int, err error) error {
-	return fmt.Errorf("%w: catalog, events from %d of group %d: %w", ErrDamaged, b.chunks[i].first, b.view.group, err)
+// damagedChunk returns the error of a chunk that isn't what was written.
+func (v *View) damagedChunk(first uint64, err error) error {
+	return fmt.Errorf("%w: catalog, events from %d of group %d: %w", ErrDamaged, first, v.group, err)
 }
 
 // NoValue is the code in Column.Codes of a row whose message has no such path, or is no JSON object.
@@ -556,19 +576,15 @@ func (b *Block) readChunks(m *Messages) error {
 	}
 	m.data = (*m.buffer)[:b.raw]
 	start := 0
-	for i := range b.chunks {
-		if err := b.readChunk(i, func(c *chunk) error {
-			messages, err := c.forEachRow(func(r row) { m.ends = append(m.ends, uint32(start+r.at+r.size)) })
-			if err != nil {
-				return err
-			}
-			return c.decompress(m.data[start:], messages)
-		}); err != nil {
+	return b.forEachChunk(func(c *chunk) error {
+		messages, err := c.forEachRow(func(r row) { m.ends = append(m.ends, uint32(start+r.at+r.size)) })
+		if err != nil {
 			return err
 		}
-		start += int(b.chunks[i].raw)
-	}
-	return nil
+		at := start
+		start += int(c.raw)
+		return c.decompress(m.data[at:], messages)
+	})
 }
 
 // At returns the message of row i; the caller doesn't change it, and copies what it needs longer than until Release.

@@ -68,12 +68,16 @@ func (s *Service) CreateAddon(ctx context.Context, in *eks.CreateAddonInput) (*e
 		if err != nil {
 			return nil, err
 		}
-		a, err := s.newAddon(ctx, active, about, in)
+		id := uuid.NewString()
+		if retry {
+			id = old.Value.ID
+		}
+		a, err := s.newAddon(ctx, active, about, id, in)
 		if err != nil {
 			return nil, err
 		}
 		if retry {
-			a.ID, a.CreatedAt, a.Change = old.Value.ID, old.Value.CreatedAt, old.Value.Change+1
+			a.CreatedAt, a.Change = old.Value.CreatedAt, old.Value.Change+1
 			if a.Tags, err = tagAgain(ctx, old.Value, in.Tags); err != nil {
 				return nil, err
 			}
@@ -121,7 +125,7 @@ func (s *Service) requireCreateFailed(ctx context.Context, a record.Addon, about
 
 // newAddon validates a request and returns the add-on that it asks for, without its pod identity associations.
 func (s *Service) newAddon(
-	ctx context.Context, c record.Cluster, about exception.About, in *eks.CreateAddonInput,
+	ctx context.Context, c record.Cluster, about exception.About, id string, in *eks.CreateAddonInput,
 ) (record.Addon, error) {
 	var none record.Addon
 	entry, version, err := s.version(about, c.Version, in.AddonVersion)
@@ -130,7 +134,7 @@ func (s *Service) newAddon(
 	}
 	now := s.Timestamp()
 	a := record.Addon{
-		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: entry.Name, ID: uuid.NewString(),
+		Account: c.Account, Region: c.Region, Cluster: c.Name, ClusterID: c.ID, Name: entry.Name, ID: id,
 		CreatedAt: now, ModifiedAt: now,
 		Publisher: entry.Publisher, Owner: entry.Owner, Marketplace: entry.Marketplace, Tags: in.Tags, Change: 1,
 		Wanted: record.AddonConfig{
@@ -163,14 +167,18 @@ func orNone(r types.ResolveConflicts) types.ResolveConflicts {
 	return r
 }
 
-// tagAgain returns the tags of an add-on that is created again: those of the request, for who may tag it so and remove
-// the tags that it has.
+// tagAgain returns the tags of an add-on that is created again: those of the request, and those of AWS services that it
+// has. Whoever does it may tag it so and remove the tags that it has: policies judge them by its tags, as it is there.
 func tagAgain(ctx context.Context, a record.Addon, wanted map[string]string) (map[string]string, error) {
-	set, removed := maps.Clone(wanted), []string(nil)
-	maps.DeleteFunc(set, func(key, value string) bool { old, has := a.Tags[key]; return has && old == value })
-	for key := range a.Tags {
-		if _, stays := wanted[key]; !stays {
+	tags, removed := map[string]string{}, []string(nil)
+	maps.Copy(tags, wanted)
+	for key, value := range a.Tags {
+		switch _, stays := wanted[key]; {
+		case stays:
+		case wire.MaySetTag(ctx, key):
 			removed = append(removed, key)
+		default:
+			tags[key] = value
 		}
 	}
 	var targets []wire.Target
@@ -180,15 +188,15 @@ func tagAgain(ctx context.Context, a record.Addon, wanted map[string]string) (ma
 		edit(t.Conditions)
 		targets = append(targets, t)
 	}
-	if len(set) > 0 {
-		add("eks:TagResource", func(c resource.Conditions) { c.RequestTags(set) })
-	}
 	if len(removed) > 0 {
 		slices.Sort(removed)
 		add("eks:UntagResource", func(c resource.Conditions) { c.List("aws:TagKeys", removed) })
 	}
-	if len(targets) == 0 {
-		return wanted, nil
+	if wire.CountTags(wanted) > 0 || len(tags) > len(wanted) && len(removed) == 0 {
+		add("eks:TagResource", func(c resource.Conditions) { c.RequestTags(wanted) })
 	}
-	return wanted, wire.Authorize(ctx, targets...)
+	if len(targets) == 0 {
+		return tags, nil
+	}
+	return tags, wire.Authorize(ctx, targets...)
 }

@@ -322,6 +322,9 @@ func providerFault(in *types.OidcIdentityProviderConfigRequest) string {
 		if strings.HasSuffix(m.name, "Prefix") && strings.Contains(*m.value, "system:") {
 			return m.name + " can't contain system:"
 		}
+		if strings.HasSuffix(m.name, "Prefix") && strings.HasPrefix(*m.value, "eks:") {
+			return m.name + " can't begin with eks:, as the names of EKS do"
+		}
 	}
 	if in.GroupsPrefix != nil && in.GroupsClaim == nil {
 		return "groupsPrefix can't be specified without groupsClaim"

@@ -224,6 +224,8 @@ func TestIdentityProviderRefusals(t *testing.T) {
 			"Identity Provider URL cannot be same as OpenID Connect (OIDC) issuer URL"},
 		{"username prefix of Kubernetes", associate(func(in *in) { in.Oidc.UsernamePrefix = aws.String("system:") }),
 			parameter, "usernamePrefix can't contain system:"},
+		{"username prefix of EKS", associate(func(in *in) { in.Oidc.UsernamePrefix = aws.String("eks:") }),
+			parameter, "usernamePrefix can't begin with eks:, as the names of EKS do"},
 		{"groups prefix of Kubernetes", associate(func(in *in) {
 			in.Oidc.GroupsClaim, in.Oidc.GroupsPrefix = aws.String("groups"), aws.String("x-system:y")
 		}), parameter, "groupsPrefix can't contain system:"},

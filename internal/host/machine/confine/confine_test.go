@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -120,6 +121,8 @@ func TestRefusals(t *testing.T) {
 		{"XDP", unix.SYS_SOCKET, []uint64{unix.AF_XDP, unix.SOCK_RAW}, unix.EAFNOSUPPORT, own},
 		{"packets", unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW}, 0, ""},
 		{"vsock", unix.SYS_SOCKET, []uint64{unix.AF_VSOCK}, unix.EAFNOSUPPORT, ""},
+		{"a pair of sockets", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, 0, ""},
+		{"a pair of RDS", unix.SYS_SOCKETPAIR, []uint64{unix.AF_RDS}, unix.EAFNOSUPPORT, ""},
 		{"socket", unix.SYS_SOCKET, []uint64{unix.AF_INET}, 0, ""},
 		{"load a program", unix.SYS_BPF, []uint64{unix.BPF_PROG_LOAD}, unix.EPERM, v1},
 		{"attach to a tracepoint", unix.SYS_BPF, []uint64{unix.BPF_RAW_TRACEPOINT_OPEN}, unix.EPERM, ""},
@@ -151,6 +154,29 @@ func TestRefusals(t *testing.T) {
 		} {
 			if got := ask(t, vm, foreign[0], foreign[1], nil); got != unix.ENOSYS {
 				t.Errorf("a call of %s in a machine with %s: %v, want ENOSYS", name, kind, got)
+			}
+		}
+	}
+}
+
+// TestFamiliesOfSockets goes through all families that a kernel may know: machines have those alone whose use on nodes is
+// known.
+func TestFamiliesOfSockets(t *testing.T) {
+	t.Parallel()
+	for kind, o := range kinds {
+		vm, err := bpf.NewVM(buildFilter(o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for family := range uint64(unix.AF_MAX + 16) {
+			want := unix.EAFNOSUPPORT
+			if slices.Contains(families, uint32(family)) || family == unix.AF_XDP && !o.UserNamespace {
+				want = 0
+			}
+			for _, call := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
+				if got := ask(t, vm, architecture, call, []uint64{family, unix.SOCK_DGRAM, 0}); got != want {
+					t.Errorf("family %d in a machine with %s: %v, want %v", family, kind, got, want)
+				}
 			}
 		}
 	}

@@ -23,13 +23,19 @@ type refusal struct {
 	only func(Options) bool
 }
 
-// condition is met by a call whose argument has one of the values, in the bits of the mask, and none of the exceptions.
+// condition is met by a call whose argument has one of the values, in the bits of the mask, and none of the exceptions;
+// with others, by one whose argument has none of the values.
 type condition struct {
 	argument uint32
 	mask     uint32
 	values   []uint32
 	except   []uint32
+	others   bool
 }
+
+// families are those of the sockets of nodes and their pods: AF_PACKET is how dhclient, tcpdump and load balancers of
+// layer 2 see packets. The default profile of containers has them, too.
+var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET}
 
 func hostsUsers(o Options) bool { return !o.UserNamespace }
 
@@ -75,23 +81,25 @@ var refusals = append([]refusal{
 
 	// What exposes or changes the whole host.
 	{calls: []uint32{unix.SYS_PERF_EVENT_OPEN, unix.SYS_LOOKUP_DCOOKIE}},
-	{calls: []uint32{unix.SYS_SOCKET},
-		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_VSOCK}}, errno: unix.EAFNOSUPPORT},
+
+	// Families of sockets beyond these. The kernel loads their modules for anybody, and many were written without
+	// namespaces (AF_VSOCK, AF_QIPCRTR, AF_RDS lead to the host or to other machines), or take memory that no cgroup is
+	// charged for (AF_KEY, AF_ALG, AF_CAN). The kernel is asked for the memory of the rings of AF_XDP by one call,
+	// whatever the size; without eBPF they are of no use.
+	{calls: []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}, only: hostsUsers, errno: unix.EAFNOSUPPORT,
+		when: condition{argument: 0, mask: all, values: append([]uint32{unix.AF_XDP}, families...), others: true}},
+	{calls: []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}, errno: unix.EAFNOSUPPORT,
+		only: func(o Options) bool { return o.UserNamespace },
+		when: condition{argument: 0, mask: all, values: families, others: true}},
 
 	// Memory of the kernel that no cgroup is charged for. The quota of keys is for each user ID, of which a machine has
-	// 65,536; nothing bounds the states of IPsec, which AF_KEY and NETLINK_XFRM make.
+	// 65,536; nothing bounds the states of IPsec, which NETLINK_XFRM makes.
 	{calls: []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL}, errno: unix.ENOSYS},
 	{calls: []uint32{unix.SYS_IOCTL},
 		when: condition{argument: 1, mask: all, values: []uint32{unix.FS_IOC_ADD_ENCRYPTION_KEY}}},
-	{calls: []uint32{unix.SYS_SOCKET},
-		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_KEY}}, errno: unix.EAFNOSUPPORT},
 	{calls: []uint32{unix.SYS_SOCKET}, errno: unix.EPROTONOSUPPORT,
 		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_NETLINK}},
 		also: condition{argument: 2, mask: all, values: []uint32{unix.NETLINK_XFRM}}},
-
-	// The kernel is asked for the memory of their rings by one call, whatever the size. Without eBPF they are of no use.
-	{calls: []uint32{unix.SYS_SOCKET}, only: func(o Options) bool { return o.UserNamespace },
-		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_XDP}}, errno: unix.EAFNOSUPPORT},
 
 	// Keys typed into a terminal that somebody outside may use.
 	{calls: []uint32{unix.SYS_IOCTL},
@@ -222,7 +230,10 @@ func (c condition) program(met []bpf.Instruction) (program []bpf.Instruction) {
 	for i, value := range c.values {
 		left := uint8(len(c.values) - 1 - i) // tests that follow
 		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: left}
-		if left == 0 {
+		switch {
+		case c.others:
+			jump.SkipTrue += uint8(len(met))
+		case left == 0:
 			jump.SkipFalse = uint8(len(met))
 		}
 		program = append(program, jump)

@@ -83,8 +83,22 @@ func runSecondStage() error {
 	for _, fd := range []int{specFD, errorsFD, callsFD} {
 		syscall.CloseOnExec(fd)
 	}
+	if err := readNothing(); err != nil {
+		return err
+	}
 	err = unix.Exec(spec.Init[0], spec.Init, environment)
 	return fmt.Errorf("start %s: %w", spec.Init[0], err)
+}
+
+// readNothing puts the machine's /dev/null in the place of the host's, which init would hand out: one inode for all
+// machines.
+func readNothing() error {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	return unix.Dup3(int(null.Fd()), 0, 0)
 }
 
 // dieWithLaunch makes the kernel kill this process when the first stage ends. Other processes get this setting at their
