@@ -120,7 +120,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *cloudformation.Create
 	set := record.ChangeSet{
 		Account: v.Account, Region: v.Region, StackID: v.ID, StackName: v.Name, ID: newID(), Name: name,
 		Type: in.ChangeSetType, Description: aws.ToString(in.Description), CreatedAt: s.timestamp(),
-		Token: aws.ToString(in.ClientToken), Revision: p.id, RoleARN: role, OnStackFailure: in.OnStackFailure,
+		Token: aws.ToString(in.ClientToken), After: v.Operation.ID, Revision: p.id, RoleARN: role, OnStackFailure: in.OnStackFailure,
 		Imports: imports, Status: types.ChangeSetStatusCreateComplete, Execution: types.ExecutionStatusAvailable,
 	}
 	if set.Type == "" {
@@ -327,8 +327,8 @@ func (s *Service) getChangeSet(ctx context.Context, name, stack *string) (store.
 // execution returns the execution status of a change set: of one that was executed, as its operation went.
 func execution(set record.ChangeSet, v view) types.ExecutionStatus {
 	if set.OperationID == "" {
-		if set.Execution == types.ExecutionStatusAvailable && v.Operation.ID != "" &&
-			v.Operation.StartedAt.After(set.CreatedAt) {
+		if set.Execution == types.ExecutionStatusAvailable && v.Operation.ID != set.After &&
+			(set.After != "" || v.Operation.StartedAt.After(set.CreatedAt)) {
 			return types.ExecutionStatusObsolete
 		}
 		return set.Execution

@@ -451,9 +451,10 @@ type known struct {
 	*pass
 	ctx     context.Context
 	missing string
-	// attributes are those of the resources that were asked for, by logical ID: a template may refer to one thousands of
-	// times, and each is decoded, or read, once. Nobody changes them.
+	// attributes are those of the resources that were asked for last, by logical ID: a template may refer to one
+	// thousands of times, and each is decoded, or read, once. Nobody changes them. size is that of their text.
 	attributes map[string]map[string]any
+	size       int
 }
 
 // Ref is part of template.State.
@@ -480,12 +481,15 @@ func (k *known) Attribute(id, name string) (any, bool, error) {
 	}
 	attributes, ok := k.attributes[source]
 	if !ok {
+		if err := k.ctx.Err(); err != nil {
+			return nil, false, err
+		}
 		var err error
 		if attributes, err = read(id, *live); err != nil {
 			return nil, false, fmt.Errorf("read attribute %s of resource %s: %w", name, id, err)
 		}
-		if k.attributes == nil {
-			k.attributes = map[string]map[string]any{}
+		if k.size += len(live.Attributes); k.attributes == nil || k.size > maxRemembered {
+			k.attributes, k.size = map[string]map[string]any{}, len(live.Attributes)
 		}
 		k.attributes[source] = attributes
 	}
@@ -496,8 +500,12 @@ func (k *known) Attribute(id, name string) (any, bool, error) {
 	return value, ok, nil
 }
 
+// maxRemembered bounds the text of the attributes that an evaluation remembers, in bytes.
+const maxRemembered = 1 << 20
+
 func (k *known) storedAttributes(_ string, live record.StackPhysical) (attributes map[string]any, err error) {
-	return attributes, revision.Decode(live.Attributes, &attributes)
+	err = revision.Decode(live.Attributes, &attributes)
+	return attributes, err
 }
 
 // currentAttributes asks the service that has the resource.

@@ -192,7 +192,7 @@ func tagAgain(ctx context.Context, a record.Addon, wanted map[string]string) (ma
 		slices.Sort(removed)
 		add("eks:UntagResource", func(c resource.Conditions) { c.List("aws:TagKeys", removed) })
 	}
-	if wire.CountTags(wanted) > 0 || len(tags) > len(wanted) && len(removed) == 0 {
+	if wire.CountTags(wanted) > 0 || len(a.Tags) > 0 && len(removed) == 0 {
 		add("eks:TagResource", func(c resource.Conditions) { c.RequestTags(wanted) })
 	}
 	if len(targets) == 0 {

@@ -49,11 +49,9 @@ var kinds = map[string]Options{
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const everywhere, hosts, v1, v2 = "", "host's users", "not host's users with v2", "host's users with v2"
-	const own = "own users"
 	applies := map[string]func(Options) bool{
 		everywhere: func(Options) bool { return true },
 		hosts:      func(o Options) bool { return !o.UserNamespace },
-		own:        func(o Options) bool { return o.UserNamespace },
 		v1:         func(o Options) bool { return o.UserNamespace || !o.CgroupV2 },
 		v2:         func(o Options) bool { return !o.UserNamespace && o.CgroupV2 },
 	}
@@ -118,7 +116,10 @@ func TestRefusals(t *testing.T) {
 		{"routes", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, ""},
 		{"nftables", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, 0, ""},
 		{"TCP", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.NETLINK_XFRM}, 0, ""},
-		{"XDP", unix.SYS_SOCKET, []uint64{unix.AF_XDP, unix.SOCK_RAW}, unix.EAFNOSUPPORT, own},
+		{"XDP", unix.SYS_SOCKET, []uint64{unix.AF_XDP, unix.SOCK_RAW}, unix.EAFNOSUPPORT, ""},
+		{"SCTP", unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, unix.EPROTONOSUPPORT, ""},
+		{"UDP", unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP}, 0, ""},
+		{"a number of SCTP elsewhere", unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW, unix.IPPROTO_SCTP}, 0, ""},
 		{"packets", unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW}, 0, ""},
 		{"vsock", unix.SYS_SOCKET, []uint64{unix.AF_VSOCK}, unix.EAFNOSUPPORT, ""},
 		{"a pair of sockets", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, 0, ""},
@@ -159,8 +160,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFamiliesOfSockets goes through all families that a kernel may know: machines have those alone whose use on nodes is
-// known.
+// TestFamiliesOfSockets goes through all families that a kernel may know: machines have those alone whose use on nodes
+// is known.
 func TestFamiliesOfSockets(t *testing.T) {
 	t.Parallel()
 	for kind, o := range kinds {
@@ -170,7 +171,7 @@ func TestFamiliesOfSockets(t *testing.T) {
 		}
 		for family := range uint64(unix.AF_MAX + 16) {
 			want := unix.EAFNOSUPPORT
-			if slices.Contains(families, uint32(family)) || family == unix.AF_XDP && !o.UserNamespace {
+			if slices.Contains(families, uint32(family)) {
 				want = 0
 			}
 			for _, call := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {

@@ -84,13 +84,14 @@ var refusals = append([]refusal{
 
 	// Families of sockets beyond these. The kernel loads their modules for anybody, and many were written without
 	// namespaces (AF_VSOCK, AF_QIPCRTR, AF_RDS lead to the host or to other machines), or take memory that no cgroup is
-	// charged for (AF_KEY, AF_ALG, AF_CAN). The kernel is asked for the memory of the rings of AF_XDP by one call,
-	// whatever the size; without eBPF they are of no use.
-	{calls: []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}, only: hostsUsers, errno: unix.EAFNOSUPPORT,
-		when: condition{argument: 0, mask: all, values: append([]uint32{unix.AF_XDP}, families...), others: true}},
+	// charged for (AF_KEY, AF_ALG, AF_CAN, the rings of AF_XDP).
 	{calls: []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}, errno: unix.EAFNOSUPPORT,
-		only: func(o Options) bool { return o.UserNamespace },
 		when: condition{argument: 0, mask: all, values: families, others: true}},
+	// So it is with protocols of theirs: SCTP, DCCP, L2TP, and SMC by its number.
+	{calls: []uint32{unix.SYS_SOCKET}, errno: unix.EPROTONOSUPPORT,
+		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_INET, unix.AF_INET6}},
+		also: condition{argument: 2, mask: all, values: []uint32{unix.IPPROTO_SCTP, unix.IPPROTO_DCCP, unix.IPPROTO_L2TP,
+			smc}}},
 
 	// Memory of the kernel that no cgroup is charged for. The quota of keys is for each user ID, of which a machine has
 	// 65,536; nothing bounds the states of IPsec, which NETLINK_XFRM makes.
@@ -145,6 +146,9 @@ const (
 	XFSGrow    = 0x4010586e
 	Trim       = 0xc0185879
 )
+
+// smc is the protocol IPPROTO_SMC of Linux 6.11.
+const smc = 256
 
 // Masks of arguments. https://docs.kernel.org/userspace-api/ioctl/ioctl-decoding.html
 const (
