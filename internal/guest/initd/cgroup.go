@@ -67,7 +67,7 @@ func (c cgroups) createGroup(path string) ([]string, error) {
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 				return nil, err
 			}
-			if filepath.Base(root) == "cpuset" || strings.Contains(root, "cpuset,") {
+			if !c.v2 {
 				inherit(parent, dir)
 			}
 		}
@@ -84,10 +84,11 @@ func (c cgroups) delegate(dir string) {
 	}
 }
 
-// inherit gives a new cpuset the processors of its parent: without any it takes no process.
+// inherit gives a new cpuset the processors of its parent: without any it takes no process. Groups of other controllers
+// have no such files.
 func inherit(parent, dir string) {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-		if strings.TrimSpace(readFile(filepath.Join(dir, file))) == "" {
+		if now, err := os.ReadFile(filepath.Join(dir, file)); err == nil && strings.TrimSpace(string(now)) == "" {
 			_ = os.WriteFile(filepath.Join(dir, file), []byte(readFile(filepath.Join(parent, file))), 0)
 		}
 	}

@@ -84,6 +84,9 @@ func Main(o Options) int {
 		fmt.Fprintln(m.o.Console, "init:", err)
 		m.rebootNow(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	}
+	if err := m.cgroups.makeKubepods(readFile("/sys/devices/system/cpu/online")); err != nil {
+		fmt.Fprintln(m.o.Console, "init:", err)
+	}
 	m.printBanner()
 	m.updateReport(func(r *boot.Report) { // user data are to be run, as far as is known
 		*r = boot.Report{StartedAt: time.Now(), UserData: boot.Running}
