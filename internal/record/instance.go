@@ -69,6 +69,9 @@ type Instance struct {
 	StateReasonMessage string    `json:",omitempty"`
 	TransitionReason   string    `json:",omitempty"` // "User initiated (2026-11-21 14:00:00 GMT)"
 	WantedSince        time.Time // of the last change of Wanted
+
+	// Fargate is set for the machine of a Fargate pod: no operation of EC2 shows or changes such an instance.
+	Fargate *FargateMachine `json:",omitempty"`
 }
 
 // InstanceMetadataOptions are the options of an instance's metadata service.

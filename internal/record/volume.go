@@ -34,6 +34,8 @@ type Volume struct {
 	// OfImage reports that a launch made it for a block device of the AMI. Its disk begins empty, whatever SnapshotID
 	// says: the machine gets the files of the AMI by another way.
 	OfImage bool `json:",omitempty"`
+	// Fargate reports that it is of the machine of a Fargate pod: no operation of EC2 shows or changes it.
+	Fargate bool `json:",omitempty"`
 	// AutoEnableIO is the attribute of that name: it says what to do after an inconsistency, which there is none here.
 	AutoEnableIO bool `json:",omitempty"`
 	// Deleted is the time of its deletion: the record goes when the disk has gone.

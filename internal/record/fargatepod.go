@@ -1,0 +1,69 @@
+package record
+
+import (
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// FargatePod is the capacity that a pod was given: it is written before anything is made for the pod, and deleted when
+// nothing is left of it, so that no machine and no network interface is ever without a row.
+//
+// Writer: internal/controller/fargate.
+type FargatePod struct {
+	Account   string
+	Region    string
+	Cluster   string // its name
+	ClusterID string
+	Namespace string
+	Name      string
+	UID       string // of the pod
+	// ID names the capacity, "<10 hex digits>-<32 hex digits>": the pod's nominatedNodeName until there is a node.
+	ID        string
+	Profile   string // the name of the profile
+	CPU       int64  // millicores
+	Memory    int64  // MiB
+	Storage   int64  // GiB
+	SubnetID  string `json:",omitempty"` // that was chosen; another one is, where it has no address left
+	CreatedAt time.Time
+
+	InstanceID         string `json:",omitempty"` // "i-…", of its machine
+	NetworkInterfaceID string `json:",omitempty"`
+	Address            string `json:",omitempty"` // of the network interface: the pod's and the node's
+	NodeName           string `json:",omitempty"` // "fargate-ip-10-0-1-2.eu-west-1.compute.internal"
+	// Bound reports that the pod was bound to the node.
+	Bound bool `json:",omitempty"`
+	// Ending is set when the pod is over, or its machine, and never unset: node, machine and row go.
+	Ending bool `json:",omitempty"`
+	// Failure is why its machine cannot be made or does not become a node; empty when nothing is wrong.
+	Failure string `json:",omitempty"`
+}
+
+// FargatePodKey returns the key of the capacity of a pod.
+func FargatePodKey(account, region, cluster, uid string) string {
+	return store.Key(account, region, cluster, uid)
+}
+
+// Key returns the row's key.
+func (p FargatePod) Key() string { return FargatePodKey(p.Account, p.Region, p.Cluster, p.UID) }
+
+// FargatePods returns the table of the capacity of pods, by FargatePodKey.
+func FargatePods(s *store.Store) store.Table[FargatePod] {
+	return store.NewTable[FargatePod](s, "fargatepods")
+}
+
+// FargateMachine is what makes an instance the machine of a Fargate pod: Amazon's, which no user of EC2 sees.
+type FargateMachine struct {
+	// Capacity is the FargatePod.ID of the pod it is for: a launch with the same one is the same launch.
+	Capacity   string
+	ClusterID  string
+	Cluster    string // its name
+	NodeName   string
+	RoleARN    string // the pod execution role
+	ProfileARN string // the source of the role's sessions (aws:SourceArn)
+	CPU        int64  // millicores
+	Memory     int64  // MiB
+	Storage    int64  // GiB, what the pod may write
+	// NodeConfig is what its guest is to do, JSON of guest/fargate.Config.
+	NodeConfig []byte
+}
