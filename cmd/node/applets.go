@@ -17,6 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 	"github.com/coracle-eks/coracle/internal/guest/kubeproxy"
+	"github.com/coracle-eks/coracle/internal/guest/logrouter"
 	"github.com/coracle-eks/coracle/internal/guest/losetup"
 	"github.com/coracle-eks/coracle/internal/guest/nodeadm"
 	"github.com/coracle-eks/coracle/internal/guest/podidentityagent"
@@ -43,6 +44,7 @@ var applets = map[string]applet{
 	"ec2-metadata": func(args []string) int { return imds.EC2Metadata(args, os.Stdout, os.Stderr) },
 	"hostnamectl":  control.Hostnamectl,
 	"imds":         func(args []string) int { return imds.Main(args, os.Stdout, os.Stderr) },
+	"log-router":   func(args []string) int { return logrouter.Main(args, os.Stdout, os.Stderr) },
 	"losetup":      func(args []string) int { return losetup.Main(args, os.Stdout, os.Stderr) },
 	"sudo":         runSudo,
 	"mount.efs":    func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },
