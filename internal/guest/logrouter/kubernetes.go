@@ -40,8 +40,9 @@ type metadataSource interface {
 }
 
 // tagPattern takes apart the name of a log file: pod_namespace_container-id.log. It is Fluent Bit's.
-var tagPattern = regexp.MustCompile(`(?P<pod_name>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)` +
-	`_(?P<namespace_name>[^_]+)_(?P<container_name>.+)-(?P<docker_id>[a-z0-9]{64})\.log$`)
+var tagPattern = regexp.MustCompile(`(?P<pod_name>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?` +
+	`(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)_(?P<namespace_name>[^_]+)_(?P<container_name>.+)-` +
+	`(?P<docker_id>[a-z0-9]{64})\.log$`)
 
 // kubernetes adds the pod's metadata to a record, and reports whether the record goes on.
 func (p *pipeline) kubernetes(f *fluentbit.Kubernetes, r *record) bool {
@@ -300,7 +301,8 @@ func clusterToken(ctx context.Context, client *sts.Client, cluster string) (stri
 	return "k8s-aws-v1." + base64.RawURLEncoding.EncodeToString([]byte(request.URL)), nil
 }
 
-// pod returns the metadata. When it is older than maxAge, unless that is 0, it is read again; if that fails, what is known is returned.
+// pod returns the metadata. When it is older than maxAge, unless that is 0, it is read again; if that fails, what is
+// known is returned.
 func (m *apiMetadata) pod(maxAge time.Duration, maxSize int64) *podMetadata {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -389,8 +391,8 @@ func (m *apiMetadata) request(ctx context.Context, maxSize int64) (*podMetadata,
 		labels: pod.Metadata.Labels, annotations: pod.Metadata.Annotations, images: map[string]string{},
 		hashes: map[string]string{}}
 	for _, o := range pod.Metadata.OwnerReferences {
-		found.owners = append(found.owners, object{{"apiVersion", o.APIVersion}, {"kind", o.Kind}, {"name", o.Name},
-			{"uid", o.UID}, {"controller", o.Controller}})
+		found.owners = append(found.owners, object{{"apiVersion", o.APIVersion}, {"kind", o.Kind},
+			{"name", o.Name}, {"uid", o.UID}, {"controller", o.Controller}})
 	}
 	for _, s := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 		found.images[s.Name], found.hashes[s.Name] = s.Image, s.ImageID
