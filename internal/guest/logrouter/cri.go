@@ -12,7 +12,7 @@ import (
 // at most 16 KiB.
 const (
 	maxLine   = 66000
-	maxJoined = 250000
+	maxJoined = 240000
 )
 
 // criLine is a line in the format of CRI: 2026-11-30T06:00:00.123456789Z stdout F text.
