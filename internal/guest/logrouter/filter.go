@@ -13,9 +13,12 @@ import (
 	"github.com/coracle-eks/coracle/internal/fargate/fluentbit"
 )
 
-// maxRewrites is how often a record can get another tag. Two filters that give each other's records new tags would go
-// on for ever.
-const maxRewrites = 10
+// The most that rewrite_tag makes of a line: new tags of a record, one after the other, and records. Two filters that
+// give each other's records new tags would go on for ever.
+const (
+	maxRewrites = 10
+	maxRecords  = 100
+)
 
 // pipeline has the filters. One goroutine uses it.
 type pipeline struct {
@@ -59,7 +62,7 @@ func (p *pipeline) process(r record) []record {
 				if !ok {
 					continue
 				}
-				if emitted.rewrites > maxRewrites {
+				if emitted.rewrites > maxRewrites || len(queue)+len(out) >= maxRecords {
 					p.warnOnce("rewrite_tag", "the filters rewrite_tag give each other's records new tags without end")
 					continue
 				}

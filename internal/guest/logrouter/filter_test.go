@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/coracle-eks/coracle/internal/fargate/fluentbit"
 )
@@ -234,6 +235,54 @@ func TestRewritesEnd(t *testing.T) {
 	if strings.Count(got, "\n") > 0 || got == "" {
 		t.Errorf("got %q, want one record", got)
 	}
+}
+
+// Filters that keep what they give new tags do not make any number of records.
+func TestRecordsOfALineAreBounded(t *testing.T) {
+	t.Parallel()
+	filters := strings.Repeat("[FILTER]\n    Name rewrite_tag\n    Match *\n    Rule $log . a true\n", 20)
+	got := through(t, map[string]string{"filters.conf": filters}, nil, "t", `{"log":"x"}`)
+	if n := strings.Count(got, "\n"); n < 20 || n > maxRecords {
+		t.Errorf("there are %d records", n)
+	}
+}
+
+// What a container writes passes every parser and filter.
+func FuzzLine(f *testing.F) {
+	for _, line := range []string{cri(0, "F", `{"a":{"b":[1,"x"]}}`), cri(0, "P", "part"), "a=b c=\"d\\u00e9\" e",
+		"a:b\ttime:[01/Jan/2018:00:10:01 +0900]", `{"log":"{\"a\":1}","time":"2021-05-06T01:02:03.25"}`, "1 2 true x"} {
+		f.Add(line)
+	}
+	var filters strings.Builder
+	for _, name := range []string{"crio", "docker", "dummy", "json", "ltsv", "logfmt"} {
+		filters.WriteString("[FILTER]\n    Name parser\n    Match *\n    Key_Name log\n    Reserve_Data On\n    Parser " +
+			name + "\n")
+	}
+	filters.WriteString("[FILTER]\n    Name kubernetes\n    Match *\n    Merge_Log On\n" +
+		"[FILTER]\n    Name nest\n    Match *\n    Operation lift\n    Nested_under a\n    Add_prefix a.\n" +
+		"[FILTER]\n    Name modify\n    Match *\n    Condition A_key_matches ^a\n    Hard_copy log text\n")
+	c, err := fluentbit.Parse(map[string]string{"filters.conf": filters.String(), "parsers.conf": crio,
+		"output.conf": cloudWatch})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		now := func() time.Time { return start }
+		p := newPipeline(c, shopPod, now, &processLog{w: t.Output(), now: now})
+		o := &output{config: c.Outputs[0].CloudWatch, log: p.log}
+		var j joiner
+		for _, line := range strings.Split(line, "\n") {
+			complete, at, ok := j.add(line, 0, start)
+			if !ok {
+				continue
+			}
+			for _, r := range p.process(record{time: at, tag: logTag, body: object{{"log", complete}}}) {
+				if e := o.event(&r); e == nil || len(e.message) > maxEvent || !utf8.ValidString(e.message) {
+					t.Errorf("%q becomes %+v", line, e)
+				}
+			}
+		}
+	})
 }
 
 func TestParseTime(t *testing.T) {

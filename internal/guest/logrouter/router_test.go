@@ -244,7 +244,7 @@ func TestReadingPauses(t *testing.T) {
 // The limits of PutLogEvents: 10,000 events, 1 MiB with 26 bytes for each, 24 hours, the order of time.
 func TestBatches(t *testing.T) {
 	t.Parallel()
-	make := func(n, size int, step time.Duration) []*event {
+	series := func(n, size int, step time.Duration) []*event {
 		var events []*event
 		for i := range n {
 			events = append(events, &event{at: int64(i) * step.Milliseconds(), message: strings.Repeat("x", size)})
@@ -256,10 +256,10 @@ func TestBatches(t *testing.T) {
 		want   []int
 	}{
 		{nil, nil},
-		{make(3, 1, 0), []int{3}},
-		{make(20001, 1, 0), []int{10000, 10000, 1}},
-		{make(9, 1<<18-26, 0), []int{4, 4, 1}},
-		{make(49, 1, time.Hour), []int{24, 24, 1}},
+		{series(3, 1, 0), []int{3}},
+		{series(20001, 1, 0), []int{10000, 10000, 1}},
+		{series(9, 1<<18-26, 0), []int{4, 4, 1}},
+		{series(49, 1, time.Hour), []int{24, 24, 1}},
 	} {
 		var got []int
 		for _, batch := range batches(test.events) {
