@@ -131,6 +131,18 @@ func TestValid(t *testing.T) {
 	}
 }
 
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	c, err := fluentbit.Parse(map[string]string{"output.conf": output +
+		strings.Repeat("[OUTPUT]\n    Name es\n    Match *\n", 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Unavailable(); len(got) != 1 || got[0] != "es" {
+		t.Errorf("got %q, want es", got)
+	}
+}
+
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	filter := func(lines string) map[string]string {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,9 +70,10 @@ type fixture struct {
 	t       *testing.T
 	url     string
 	client  *cloudwatchlogs.Client
-	handler func(http.ResponseWriter, *http.Request) bool // true when it has answered; nil for the service alone
-	links   string                                        // /var/log/containers
-	pods    string                                        // /var/log/pods/POD/CONTAINER
+	failing atomic.Int32 // an HTTP status that all calls are answered with; 0 for none
+	failed  atomic.Int32 // how many calls were
+	links   string       // /var/log/containers
+	pods    string       // /var/log/pods/POD/CONTAINER
 	config  *Config
 	output  *syncBuffer
 }
@@ -91,9 +93,12 @@ func newFixture(t *testing.T, files map[string]string) *fixture {
 	mux := wire.NewMux(wire.Options{Credentials: w.Judge, Authorizer: w.Judge, Region: awstest.Region})
 	logs.New(logs.Options{Store: storetest.New(t), Events: stored, Now: time.Now}).Register(mux)
 	server := httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		if w.handler == nil || !w.handler(response, request) {
-			mux.ServeHTTP(response, request)
+		if status := w.failing.Load(); status != 0 {
+			w.failed.Add(1)
+			http.Error(response, "the test refuses calls", int(status))
+			return
 		}
+		mux.ServeHTTP(response, request)
 	}))
 	t.Cleanup(server.Close)
 	w.url = server.URL

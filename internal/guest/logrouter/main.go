@@ -8,7 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -20,9 +22,23 @@ import (
 	"github.com/coracle-eks/coracle/internal/fargate/fluentbit"
 )
 
+// softMemory is the memory, in bytes, above which garbage is collected more often, unless GOMEMLIMIT says otherwise.
+// The machine has 256 MiB for all that runs beside the pod.
+const softMemory = 80 << 20
+
 // Main runs the log router until it is asked to end, and returns the exit status. At the end it delivers what has been
 // written to the logs by then.
 func Main(args []string, stdout, stderr io.Writer) int {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(softMemory)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return run(ctx, args, stdout, stderr, defaultTiming)
+}
+
+// run runs the log router until ctx ends.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, timing timing) int {
 	flags := flag.NewFlagSet("log-router", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	file := flags.String("config", "", "the configuration of the log router, in JSON (required)")
@@ -35,8 +51,6 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "usage: log-router -config FILE")
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	c, parsed, err := readConfig(*file)
 	if err != nil {
 		fmt.Fprintln(stderr, "log-router:", err)
@@ -50,7 +64,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "log-router: load the AWS configuration:", err)
 		return 1
 	}
-	r, err := newRouter(c, parsed, awsConfig, defaultTiming, stdout, time.Now)
+	r, err := newRouter(c, parsed, awsConfig, timing, stdout, time.Now)
 	if err != nil {
 		fmt.Fprintln(stderr, "log-router:", err)
 		return 1

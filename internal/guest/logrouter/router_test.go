@@ -3,6 +3,7 @@
 package logrouter
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -95,26 +96,16 @@ func TestRotationAndRestart(t *testing.T) {
 func TestWhatWasNotDeliveredIsSentLater(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, map[string]string{"output.conf": cloudWatch})
-	var failing atomic.Bool
-	var failed atomic.Int32
-	failing.Store(true)
-	w.handler = func(response http.ResponseWriter, request *http.Request) bool {
-		if !failing.Load() {
-			return false
-		}
-		failed.Add(1)
-		http.Error(response, "unavailable", http.StatusServiceUnavailable)
-		return true
-	}
+	w.failing.Store(http.StatusServiceUnavailable)
 	lines := numbered(0, 20)
 	w.write("0.log", lines...)
 	w.link(logName)
 	short := quick
 	short.grace = 20 * time.Millisecond
 	stop := w.runWith(short)
-	eventually.True(t, "calls fail", func() bool { return failed.Load() > 2 })
+	eventually.True(t, "calls fail", func() bool { return w.failed.Load() > 2 })
 	stop()
-	failing.Store(false)
+	w.failing.Store(0)
 	stop = w.run()
 	w.wait("g", "s", 20)
 	stop()
@@ -362,7 +353,40 @@ func TestMetadataOfTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestMainRefuses(t *testing.T) {
+// The program has the credentials that the machine's AWS configuration leads to. It does not run in parallel: it sets
+// the environment.
+func TestProgram(t *testing.T) {
+	w := newFixture(t, map[string]string{"output.conf": cloudWatch})
+	file := filepath.Join(t.TempDir(), "config.json")
+	data, err := json.Marshal(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awsConfig := filepath.Join(t.TempDir(), "aws")
+	for name, content := range map[string]string{file: string(data), awsConfig: "[default]\ncredential_process = " +
+		`echo '{"Version":1,"AccessKeyId":"AKIAROOT","SecretAccessKey":"secret"}'` + "\n"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]string{"AWS_CONFIG_FILE": awsConfig, "AWS_ENDPOINT_URL": w.url,
+		"AWS_SHARED_CREDENTIALS_FILE": awsConfig + ".no", "AWS_ACCESS_KEY_ID": "", "AWS_PROFILE": "",
+		"AWS_EC2_METADATA_DISABLED": "true"} {
+		t.Setenv(name, value)
+	}
+	w.write("0.log", numbered(0, 3)...)
+	w.link(logName)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int, 1)
+	go func() { done <- run(ctx, []string{"-config", file}, w.output, w.output, quick) }()
+	w.wantLines(w.wait("g", "s", 3), numbered(0, 3))
+	cancel()
+	if status := <-done; status != 0 {
+		t.Errorf("the status is %d; the log is %s", status, w.output)
+	}
+}
+
+func TestProgramRefuses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(file, []byte(`{"files":{"output.conf":"[INPUT]"}}`), 0o600); err != nil {
@@ -378,7 +402,8 @@ func TestMainRefuses(t *testing.T) {
 		{[]string{"-config", file}, 1, "section [INPUT] is not supported in output.conf"},
 	} {
 		out := &syncBuffer{}
-		if got := Main(test.args, out, out); got != test.want || !strings.Contains(out.String(), test.text) {
+		got := run(t.Context(), test.args, out, out, quick)
+		if got != test.want || !strings.Contains(out.String(), test.text) {
 			t.Errorf("%q: got %d with %q, want %d with %q", test.args, got, out, test.want, test.text)
 		}
 	}
