@@ -1,0 +1,124 @@
+// Package fargate has the rules by which EKS runs pods on Fargate: which profile selects a pod, what capacity a pod
+// is given, which pods cannot run there, and what a cluster says about their logs. The texts are those of EKS's webhook
+// and scheduler. It is pure.
+//
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html
+package fargate
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+const (
+	// SchedulerName is the scheduler that the webhook gives a pod.
+	SchedulerName = "fargate-scheduler"
+	// ProfileLabel is the label of a pod with the name of its profile. Users set it to choose among profiles.
+	ProfileLabel = "eks.amazonaws.com/fargate-profile"
+	// ComputeType is the label and the taint of Fargate's nodes, with the value "fargate". As an annotation of a pod,
+	// with the value "ec2", it keeps the pod off Fargate.
+	ComputeType = "eks.amazonaws.com/compute-type"
+	// CapacityAnnotation is the annotation of a pod with the [Size] that was provisioned.
+	CapacityAnnotation = "CapacityProvisioned"
+	// LoggingAnnotation is the annotation of a pod that says whether its logs are routed.
+	LoggingAnnotation = "Logging"
+
+	// SchedulerUser is the Kubernetes user of the scheduler.
+	SchedulerUser = "eks:fargate-scheduler"
+	// ManagerUser is the Kubernetes user that lets pod execution roles in.
+	ManagerUser = "eks:fargate-manager"
+	// SchedulerAgent is the user agent of the scheduler, as in the audit logs of EKS.
+	SchedulerAgent = "eks-fargate-scheduler/v0.0.0 (linux/amd64) kubernetes/$Format/fargate-scheduler"
+	// SchedulerManager is the scheduler's name in the managed fields of objects.
+	SchedulerManager = "eks-fargate-scheduler"
+
+	// PriorityClass is the priority class that the webhook gives a pod, and Priority its value.
+	PriorityClass = "system-node-critical"
+	Priority      = int32(2000001000)
+
+	// onEC2 is the value of the annotation [ComputeType] of pods that stay off Fargate.
+	onEC2 = "ec2"
+)
+
+// Select returns the name of the profile that a pod runs with: the one that its label names, if that selects it, else
+// the first by name that does. It returns "" when none does, or an annotation keeps the pod off Fargate.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-profile.html
+func Select(profiles []record.FargateProfile, namespace string, labels, annotations map[string]string) string {
+	if annotations[ComputeType] == onEC2 {
+		return ""
+	}
+	first := ""
+	for _, p := range profiles {
+		if !slices.ContainsFunc(p.Selectors, func(s record.FargateSelector) bool {
+			return Matches(s, namespace, labels)
+		}) {
+			continue
+		}
+		if p.Name == labels[ProfileLabel] {
+			return p.Name
+		}
+		if first == "" || p.Name < first {
+			first = p.Name
+		}
+	}
+	return first
+}
+
+// IsDaemon reports whether a pod belongs to a DaemonSet, of which Fargate has no pods.
+func IsDaemon(owners []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
+}
+
+// Matches reports whether a selector matches a pod: its namespace, and each of the selector's labels one of the pod's.
+// In all of them * stands for any characters and ? for one.
+func Matches(s record.FargateSelector, namespace string, labels map[string]string) bool {
+	if !glob(s.Namespace, namespace) {
+		return false
+	}
+	for key, value := range s.Labels {
+		if !hasLabel(labels, key, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasLabel reports whether one of the labels matches both patterns.
+func hasLabel(labels map[string]string, key, value string) bool {
+	if !strings.ContainsAny(key, "*?") {
+		have, ok := labels[key]
+		return ok && glob(value, have)
+	}
+	for k, v := range labels {
+		if glob(key, k) && glob(value, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// glob reports whether a text matches a pattern, in which * stands for any characters and ? for one. Its time is
+// bounded by the product of the two lengths.
+func glob(pattern, text string) bool {
+	p, t := 0, 0
+	star, from := -1, 0 // after the last *, and where in the text it ends
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			p++
+			star, from = p, t
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
+			p, t = p+1, t+1
+		case star < 0:
+			return false
+		default:
+			from++
+			p, t = star, from
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

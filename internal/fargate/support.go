@@ -1,0 +1,173 @@
+package fargate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// UnsupportedPrefix is what the event and the condition of a pod that Fargate does not support begin with; the reasons
+	// follow, with ", " between them.
+	UnsupportedPrefix = "Pod not supported on Fargate: "
+	// UnsupportedReason is the reason of the condition PodScheduled of such a pod.
+	UnsupportedReason = "POD_UNSUPPORTED_ON_FARGATE"
+
+	// efsDriver is the only CSI driver of Fargate.
+	efsDriver = "efs.csi.aws.com"
+)
+
+// Unsupported returns why a pod cannot run on Fargate, in EKS's words; none when it can. Claims of volumes are not
+// judged: see [UnsupportedWith].
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html#fargate-considerations
+func Unsupported(pod *corev1.Pod) []string { return UnsupportedWith(pod, nil) }
+
+// UnsupportedWith is [Unsupported] with what is wrong with claims, by name: see [ClaimProblem].
+func UnsupportedWith(pod *corev1.Pod, claims map[string]string) (reasons []string) {
+	list := func(what string, found []string, separator string) {
+		if len(found) > 0 {
+			reasons = append(reasons, what+": "+strings.Join(found, separator))
+		}
+	}
+	if IsDaemon(pod.OwnerReferences) {
+		reasons = append(reasons, "DaemonSet not supported")
+	}
+	list("fields not supported", unsupportedFields(pod), ", ")
+	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	list("invalid SecurityContext fields", invalidSecurity(containers), ",")
+	if slices.ContainsFunc(containers, hasHostPort) {
+		reasons = append(reasons, "port contains HostIP or HostPort")
+	}
+	list("resources not supported", unsupportedResources(pod, containers), ", ")
+	list("volumes not supported", unsupportedVolumes(pod.Spec.Volumes, claims), ", ")
+	if slices.ContainsFunc(containers, func(c corev1.Container) bool { return len(c.VolumeDevices) > 0 }) {
+		reasons = append(reasons, "volumeDevices not supported")
+	}
+	return reasons
+}
+
+func unsupportedFields(pod *corev1.Pod) (fields []string) {
+	if pod.Spec.HostNetwork {
+		fields = append(fields, "HostNetwork")
+	}
+	if pod.Spec.HostPID {
+		fields = append(fields, "HostPID")
+	}
+	if pod.Spec.HostIPC {
+		fields = append(fields, "HostIPC")
+	}
+	if len(pod.Spec.ResourceClaims) > 0 { // of devices, which no Fargate node has
+		fields = append(fields, "ResourceClaims")
+	}
+	return fields
+}
+
+// permitted are the capabilities that a container may add: those that containerd gives it anyway, so that it can drop
+// all others. EKS compares the names as they are, so that CAP_CHOWN is not permitted.
+// https://github.com/containerd/containerd/blob/main/pkg/oci/spec.go
+var permitted = []corev1.Capability{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
+	"NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
+
+// invalidSecurity lists what the security contexts of containers have that Fargate does not allow, a text for each
+// container. AllowPrivilegeEscalation is allowed, as it is today on EKS.
+func invalidSecurity(containers []corev1.Container) (invalid []string) {
+	for _, c := range containers {
+		if c.SecurityContext == nil {
+			continue
+		}
+		var fields, added []string
+		if c.SecurityContext.Capabilities != nil {
+			for _, capability := range c.SecurityContext.Capabilities.Add {
+				if !slices.Contains(permitted, capability) {
+					added = append(added, string(capability))
+				}
+			}
+		}
+		if len(added) > 0 {
+			fields = append(fields, "Capabilities added: "+strings.Join(added, ", "))
+		}
+		if c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged {
+			fields = append(fields, "Privileged")
+		}
+		if len(fields) > 0 {
+			invalid = append(invalid, strings.Join(fields, ", "))
+		}
+	}
+	return invalid
+}
+
+func hasHostPort(c corev1.Container) bool {
+	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 || p.HostIP != "" })
+}
+
+// unsupportedResources lists what is requested that no Fargate node has, such as GPUs and huge pages, by name.
+func unsupportedResources(pod *corev1.Pod, containers []corev1.Container) (names []string) {
+	lists := make([]corev1.ResourceList, 0, len(containers)+1)
+	for _, c := range containers {
+		lists = append(lists, c.Resources.Requests)
+	}
+	if pod.Spec.Resources != nil {
+		lists = append(lists, pod.Spec.Resources.Requests)
+	}
+	for _, list := range lists {
+		for name, quantity := range list {
+			switch name {
+			case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+			default:
+				if !quantity.IsZero() {
+					names = append(names, string(name))
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func unsupportedVolumes(volumes []corev1.Volume, claims map[string]string) (unsupported []string) {
+	for _, v := range volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			if problem := claims[v.PersistentVolumeClaim.ClaimName]; problem != "" {
+				unsupported = append(unsupported, v.Name+" not supported because: "+problem)
+			}
+		case v.EmptyDir != nil, v.Secret != nil, v.ConfigMap != nil, v.Projected != nil, v.DownwardAPI != nil,
+			v.NFS != nil:
+		default:
+			unsupported = append(unsupported, v.Name+" is of an unsupported volume Type")
+		}
+	}
+	return unsupported
+}
+
+// VolumeClaims returns the names of the persistent volume claims of a pod, each once.
+func VolumeClaims(pod *corev1.Pod) (names []string) {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil && !slices.Contains(names, v.PersistentVolumeClaim.ClaimName) {
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return names
+}
+
+// ClaimProblem returns why Fargate does not mount the volume of a claim, in EKS's words, or "": only volumes of EFS
+// that are bound are mounted. Claim and volume are nil when they do not exist.
+// https://docs.aws.amazon.com/eks/latest/userguide/efs-csi.html
+func ClaimProblem(name string, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) string {
+	switch {
+	case claim == nil:
+		return fmt.Sprintf("persistentvolumeclaims %q not found", name)
+	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
+		return fmt.Sprintf("PVC %s not bound", name)
+	case volume == nil:
+		return fmt.Sprintf("persistentvolumes %q not found", claim.Spec.VolumeName)
+	case volume.Spec.CSI == nil:
+		return fmt.Sprintf("PVC %s bound to invalid PV %s with nil CSI spec", name, volume.Name)
+	case volume.Spec.CSI.Driver != efsDriver:
+		return fmt.Sprintf("PVC %s bound to invalid PV %s with CSI Driver: %s", name, volume.Name,
+			volume.Spec.CSI.Driver)
+	}
+	return ""
+}
