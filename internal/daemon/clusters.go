@@ -30,6 +30,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/controller/volume"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
+	kubefargate "github.com/coracle-eks/coracle/internal/kube/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/kmsplugin"
 	"github.com/coracle-eks/coracle/internal/kube/podidentity"
 	"github.com/coracle-eks/coracle/internal/pki"
@@ -99,6 +100,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
 			Admission: d.newPodIdentity(planes),
+			Fargate:   kubefargate.New(d.store),
 			Instances: func(c record.Cluster) authenticator.Instances { return d.newEC2Client(c.Account, c.Region) },
 			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
 			Log:       d.log,
@@ -196,9 +198,8 @@ func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 	if err != nil {
 		return controlplane.Webhooks{}, fmt.Errorf("certificate for the webhooks of cluster %s: %w", c.Name, err)
 	}
-	endpoint := authenticator.Endpoint{
-		ClusterID: c.ID, URL: d.webhookURL(), CA: d.authority.PEM, CertificateFile: certificate, KeyFile: key,
-	}
+	endpoint := d.webhookEndpoint(c)
+	endpoint.CertificateFile, endpoint.KeyFile = certificate, key
 	authentication, err := endpoint.Kubeconfig("authenticate")
 	if err != nil {
 		return controlplane.Webhooks{}, err
@@ -211,6 +212,18 @@ func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 	return controlplane.Webhooks{Authentication: authentication, Authorization: authorization, Admission: admission,
 		Configurations: []*unstructured.Unstructured{podidentity.Configuration(endpoint.MutateURL(), endpoint.CA)},
 	}, err
+}
+
+// fargateConfiguration returns the object by which the API server of a cluster asks Fargate's webhooks. A cluster gets
+// it with its first Fargate profile.
+func (d *daemon) fargateConfiguration(c record.Cluster) *unstructured.Unstructured {
+	endpoint := d.webhookEndpoint(c)
+	return kubefargate.Configuration(endpoint.FargateURL(), endpoint.CA)
+}
+
+// webhookEndpoint returns the endpoint of the webhooks for the API server of a cluster, without its certificate.
+func (d *daemon) webhookEndpoint(c record.Cluster) authenticator.Endpoint {
+	return authenticator.Endpoint{ClusterID: c.ID, URL: d.webhookURL(), CA: d.authority.PEM}
 }
 
 func (d *daemon) webhookURL() string { return "https://" + d.webhookAddress() }

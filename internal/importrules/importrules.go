@@ -179,6 +179,7 @@ var Rules = []Rule{
 	{"internal/region", nil, outside, "public data"},
 	{"internal/filesystem", []string{"internal/record"}, outside,
 		"what is asked and granted when a file system is mounted: pure"},
+	{"internal/fargate", []string{"internal/record"}, outside, "what Fargate does with pods: pure"},
 	{"internal/s3name", nil, append([]string{"github.com/aws"}, outside...), "it reads names: pure"},
 	{"internal/forward", []string{"internal/aws/wire", "internal/connlimit", "internal/outbound",
 		"internal/s3name"}, outside,
@@ -279,6 +280,8 @@ var Rules = []Rule{
 	{"internal/kube/podidentity",
 		[]string{"internal/kube/client", "internal/record", "internal/recovery", "internal/sizedcache", "internal/turn"},
 		[]string{"os/exec"}, "an admission webhook: it answers API servers from what they store, and reconciles nothing"},
+	{"internal/kube/fargate", []string{"internal/fargate", "internal/record", "internal/store", "internal/turn"}, outside,
+		"admission webhooks: they answer API servers from the store, and reconcile nothing"},
 	{"internal/kube/componentlog", nil, append([]string{"github.com/aws"}, outside...), "it names files"},
 	{"internal/kube/nodename", nil, outside, "it names nodes: pure"},
 

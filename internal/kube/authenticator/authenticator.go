@@ -34,6 +34,8 @@ type Options struct {
 	Instances func(c record.Cluster) Instances
 	// Admission answers admission reviews; without it there are none.
 	Admission Admission
+	// Fargate answers the admission reviews of Fargate's webhooks; without it there are none.
+	Fargate Reviewer
 	// Dir is a cluster's directory; the log is log/authenticator.log below it.
 	Dir func(clusterID string) string
 	// Log is the daemon's own log; slog.Default() unless set.
@@ -42,10 +44,15 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Admission is the admission webhook of all clusters.
-type Admission interface {
+// Reviewer is an admission webhook of all clusters.
+type Reviewer interface {
 	// Review answers an admission review that a cluster's API server sends.
 	Review(w http.ResponseWriter, r *http.Request, c record.Cluster)
+}
+
+// Admission is an admission webhook that keeps something of clusters.
+type Admission interface {
+	Reviewer
 	// Forget drops what is kept of a cluster that is gone.
 	Forget(clusterID string)
 }
@@ -111,12 +118,15 @@ func New(o Options) *Authenticator {
 	if a.admission != nil {
 		a.mux.HandleFunc("POST /clusters/{id}/mutate", a.withCluster(a.admission.Review))
 	}
+	if o.Fargate != nil {
+		a.mux.HandleFunc("POST /clusters/{id}/fargate", a.withCluster(o.Fargate.Review))
+	}
 	return a
 }
 
-// ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize and /clusters/<ID>/mutate. The caller
-// must have shown the client certificate of that cluster's API server, verified by the TLS
-// listener ([TLSConfig]).
+// ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize, /clusters/<ID>/mutate and
+// /clusters/<ID>/fargate. The caller must have shown the client certificate of that cluster's API server, verified by
+// the TLS listener ([TLSConfig]).
 func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }

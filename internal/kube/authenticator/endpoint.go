@@ -97,6 +97,9 @@ func (e Endpoint) AdmissionKubeconfig() ([]byte, error) {
 // MutateURL returns the URL to which the API server sends admission reviews of pods.
 func (e Endpoint) MutateURL() string { return e.URL + "/clusters/" + e.ClusterID + "/mutate" }
 
+// FargateURL returns the URL to which the API server sends the admission reviews of Fargate's webhooks.
+func (e Endpoint) FargateURL() string { return e.URL + "/clusters/" + e.ClusterID + "/fargate" }
+
 // TokenWebhookFlags have an API server ask the webhook behind that kubeconfig about bearer tokens.
 //
 // It goes by the answer for one second, so that a change of access takes effect within two. That
