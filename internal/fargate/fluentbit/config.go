@@ -40,6 +40,17 @@ func (c *Config) Parser(name string) *Parser {
 	return nil
 }
 
+// Unavailable returns the names of the output plugins to whose services the log router does not send, each once.
+func (c *Config) Unavailable() []string {
+	var names []string
+	for _, o := range c.Outputs {
+		if o.CloudWatch == nil && !slices.Contains(names, o.Name) {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
 // Error is a mistake in a configuration.
 type Error struct {
 	// File is the key of the ConfigMap: "output.conf". It is empty when no single key is wrong.

@@ -429,7 +429,7 @@ func newKubernetes(s *section, c *Config) *Kubernetes {
 	s.bool("tls.verify_hostname", false)
 	s.bool("Cache_Use_Docker_Id", false)
 	s.ignored("Kubelet_Host", "Kubelet_Port", "Kube_Token_TTL", "Kube_CA_Path", "Kube_Meta_Namespace_Cache_TTL",
-		"DNS_Retries", "DNS_Wait_Time", "tls.debug", "tls.vhost", "Annotation_Prefix")
+		"DNS_Retries", "DNS_Wait_Time", "tls.debug", "tls.vhost")
 	for _, key := range []string{"Use_Journal", "Dummy_Meta"} {
 		if s.bool(key, false) && s.err == nil {
 			s.err = s.fail(key, key+" is not available on Fargate", "remove it")

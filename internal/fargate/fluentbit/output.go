@@ -131,8 +131,8 @@ func newCloudWatch(s *section, golang bool) *CloudWatch {
 	if p := s.one("region"); p != nil && strings.Trim(p.value, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		s.failAt(p, fmt.Sprintf("region is %.60q, which is not the code of a Region", p.value), "write it like us-east-1")
 	}
-	if strings.ContainsAny(c.LogFormat+c.RoleARN, "\r\n") || len(c.LogFormat) > 100 {
-		s.failAt(s.one("log_format"), "log_format is not valid", "use json/emf, or remove it")
+	if p := s.one("log_format"); p != nil && (strings.Contains(c.LogFormat, "\r") || len(c.LogFormat) > 100) {
+		s.failAt(p, "log_format is not valid", "use json/emf, or remove it")
 	}
 	days := s.int("log_retention_days", 0, 0, 3653)
 	if s.err == nil && !slices.Contains(retentionDays, days) {

@@ -51,10 +51,7 @@ func newParser(s *section, budget *regexBudget) (Parser, error) {
 		TimeFormat: s.text("Time_Format", ""), TimeKeep: s.bool("Time_Keep", false),
 		TimeStrict: s.bool("Time_Strict", true), NoBareKeys: s.bool("Logfmt_No_Bare_Keys", false)}
 	s.bool("Time_System_Timezone", false) // the machine's time zone is UTC
-	if property := s.one("Regex"); property != nil {
-		if p.Format != "regex" {
-			s.failAt(property, "Regex is set, but Format is "+p.Format, "remove it, or use Format regex")
-		}
+	if property := s.one("Regex"); property != nil && p.Format == "regex" {
 		p.Regex = s.regex(property, property.value)
 		if s.err == nil && !slices.ContainsFunc(p.Regex.SubexpNames(), func(name string) bool { return name != "" }) {
 			s.failAt(property, "the expression has no named groups", "name groups like (?<log>.*)")
