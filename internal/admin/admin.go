@@ -72,9 +72,9 @@ type Instance struct {
 	Account   string `json:"account"`
 	Region    string `json:"region"`
 	ID        string `json:"id"`
-	Name      string `json:"name,omitempty"` // the tag
+	Name      string `json:"name,omitempty"` // the tag; of the machine of a Fargate pod, the node
 	State     string `json:"state"`
-	Type      string `json:"type"`
+	Type      string `json:"type"`              // "fargate" for the machine of a Fargate pod
 	Address   string `json:"address,omitempty"` // private
 	CPUs      int    `json:"cpus"`              // of its type
 	Limit     int64  `json:"limitBytes"`        // the memory of its type

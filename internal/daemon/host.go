@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
@@ -145,8 +146,12 @@ func (d *daemon) outboundPolicy() (p outbound.Policy, err error) {
 	return p, err
 }
 
-// profileCredentials returns the credentials that the profile of an instance gives it.
+// profileCredentials returns the credentials that the profile of an instance gives it; those of the pod execution role
+// for the machine of a Fargate pod.
 func (d *daemon) profileCredentials(ctx context.Context, instance record.Instance) (aws.Credentials, error) {
+	if instance.Fargate != nil {
+		return d.fargateCredentials(ctx, instance)
+	}
 	name := path.Base(instance.InstanceProfileARN)
 	if instance.InstanceProfileARN == "" {
 		return aws.Credentials{}, fmt.Errorf("instance %s has no instance profile", instance.ID)
@@ -177,4 +182,21 @@ func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instan
 			ec2Principal)
 	}
 	return d.api.identity.ServiceRoleCredentials(instance.Account, role, instance.ID).Retrieve(ctx)
+}
+
+// fargatePrincipal assumes pod execution roles.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
+const fargatePrincipal = "eks-fargate-pods.amazonaws.com"
+
+// fargateCredentials returns credentials of the pod execution role of a Fargate machine, in a session named after its
+// node.
+func (d *daemon) fargateCredentials(ctx context.Context, instance record.Instance) (aws.Credentials, error) {
+	role, err := d.api.identity.TrustedRole(ctx, instance.Fargate.RoleARN, fargatePrincipal, instance.Fargate.ProfileARN)
+	if err == nil && role.Account != instance.Account {
+		err = identity.ErrNotTrusted
+	}
+	if err != nil {
+		return aws.Credentials{}, fmt.Errorf("%s cannot assume the pod execution role: %w", fargatePrincipal, err)
+	}
+	return d.api.identity.ServiceRoleCredentials(role.Account, role.Name, instance.Fargate.NodeName).Retrieve(ctx)
 }

@@ -139,10 +139,15 @@ func (d *daemon) realControllers() []reconcile.Controller {
 		d.log.Error("no machine is launched, as the host lacks what machines need; it has machines of an earlier start",
 			"reason", d.unavailable)
 	}
+	described := metadata.New(metadata.Options{
+		Store: d.store, Network: vpcs, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
+		FargateCredentials: d.fargateCredentials,
+		ZoneID:             func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
+	})
 	machines := machine.New(machine.Options{
 		Unavailable: unavailable,
 		Store:       d.store, Owner: d.dir.Owner(), Dir: d.dir.Join("machines"), Processes: d.processes,
-		Subscribe: d.events.subscribe, Network: vpcs,
+		Subscribe: d.events.subscribe, Network: vpcs, FargateToken: described.FargateToken,
 		Images: machine.Sources{
 			Program: h.programs.Path, Kubernetes: d.bundles.Find, CABundle: d.authority.PEM,
 			Sandbox: func(region, minor string) string { return image.References(region, minor)[image.Pause] },
@@ -153,10 +158,6 @@ func (d *daemon) realControllers() []reconcile.Controller {
 	mounts := mounttarget.New(mounttarget.Options{
 		Store: d.store, Network: vpcs, Authorizer: d.api.efs, Root: d.dir.FileSystemRoot,
 		Machines: d.dir.Join("machines"), Log: d.log,
-	})
-	described := metadata.New(metadata.Options{
-		Store: d.store, Network: vpcs, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
-		ZoneID: func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
 	})
 	all := vpcs.Controllers()
 	all = append(all, h.apis.Controller())

@@ -47,12 +47,21 @@ const InterfaceTypeEFS ec2types.NetworkInterfaceType = "efs"
 // NetworkInterfaceAttachment describes the attachment of a network interface.
 type NetworkInterfaceAttachment struct {
 	ID                  string // "eni-attach-…"
-	InstanceID          string `json:",omitempty"` // empty for what an AWS service runs out of sight
+	InstanceID          string `json:",omitempty"` // empty for what an AWS service runs that is no instance
 	InstanceOwnerID     string
 	DeviceIndex         int32
 	NetworkCardIndex    int32
 	DeleteOnTermination bool
 	AttachedAt          time.Time
+}
+
+// ShownInstanceID returns the ID of the instance that the interface is attached to; empty when its account sees none, as
+// of what an AWS service runs.
+func (r NetworkInterface) ShownInstanceID() string {
+	if r.Attachment == nil || r.Attachment.InstanceOwnerID != r.Account {
+		return ""
+	}
+	return r.Attachment.InstanceID
 }
 
 // NetworkInterfaces returns the table of network interfaces, by EC2Key.

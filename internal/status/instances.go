@@ -13,7 +13,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// instances returns the EC2 instances of all accounts that are not terminated, with what they take.
+// instances returns the EC2 instances of all accounts that are not terminated, with what they take. The machines of
+// Fargate pods, which EC2 does not show, are among them.
 func (r *Reporter) instances(ctx context.Context) ([]admin.Instance, error) {
 	rows, err := record.Instances(r.o.Store).List(ctx, "")
 	if err != nil || len(rows) == 0 {
@@ -45,6 +46,10 @@ func (r *Reporter) instances(ctx context.Context) ([]admin.Instance, error) {
 			Type: string(i.InstanceType), Address: addresses[i.ID],
 			CPUs: t.VCPU, Limit: int64(t.MemoryMiB) << 20, Memory: memory[i.ID].bytes,
 			Processes: memory[i.ID].processes,
+		}
+		if f := i.Fargate; f != nil {
+			out.Type, out.Name = "fargate", f.NodeName
+			out.CPUs, out.Limit = int((f.CPU+999)/1000), f.Memory<<20
 		}
 		if tags, err := record.EC2TagsTable(r.o.Store).Get(ctx, row.Key); err == nil {
 			out.Name = tags.Value.Tags["Name"]

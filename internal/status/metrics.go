@@ -24,7 +24,8 @@ import (
 type collector struct {
 	r *Reporter
 
-	build, clusters, nodegroups, instances, failing, deaths    *prometheus.Desc
+	build, clusters, nodegroups, instances, fargate            *prometheus.Desc
+	failing, deaths                                            *prometheus.Desc
 	logGroups, logEvents, logStored, logDisk, etcdUse, etcdMax *prometheus.Desc
 }
 
@@ -38,6 +39,7 @@ func newCollector(r *Reporter) *collector {
 		clusters:   desc("clusters", "EKS clusters by status.", "status"),
 		nodegroups: desc("nodegroups", "Managed node groups by status.", "status"),
 		instances:  desc("instances", "EC2 instances by state, and what they are.", "state", "machines"),
+		fargate:    desc("fargate_machines", "Machines of Fargate pods by state.", "state"),
 		failing:    desc("reconcile_failing_keys", "Keys whose last reconcile failed, by controller.", "controller"),
 		deaths:     desc("process_deaths", "How often a process of the daemon has died in a row.", "process"),
 		logGroups:  desc("log_groups", "Log groups that hold events."),
@@ -73,8 +75,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	clusters, nodegroups, err := c.r.o.CountByStatus(ctx)
 	count(c.clusters, clusters, err)
 	count(c.nodegroups, nodegroups, err)
-	instances, err := c.countInstances(ctx)
+	instances, machines, err := c.countInstances(ctx)
 	count(c.instances, instances, err, c.r.o.Settings.Machines)
+	count(c.fargate, machines, err)
 	failing := map[string]int{}
 	for _, f := range reconcile.Failures() {
 		failing[f.Controller]++
@@ -99,26 +102,32 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.etcdMax, float64(file))
 }
 
-func (c *collector) countInstances(ctx context.Context) (map[string]int, error) {
+// countInstances counts the EC2 instances by state, and the machines of Fargate pods.
+func (c *collector) countInstances(ctx context.Context) (instances, fargate map[string]int, err error) {
 	rows, err := record.Instances(c.r.o.Store).List(ctx, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	observed, err := record.Machines(c.r.o.Store).List(ctx, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	machines := map[string]record.Machine{}
 	for _, m := range observed {
 		machines[m.Key] = m.Value
 	}
-	counts := map[string]int{}
+	instances, fargate = map[string]int{}, map[string]int{}
 	for _, row := range rows {
-		if state := record.InstanceState(row.Value, machines[row.Key]); state != ec2types.InstanceStateNameTerminated {
-			counts[string(state)]++
+		state := record.InstanceState(row.Value, machines[row.Key])
+		switch {
+		case state == ec2types.InstanceStateNameTerminated:
+		case row.Value.Fargate != nil:
+			fargate[string(state)]++
+		default:
+			instances[string(state)]++
 		}
 	}
-	return counts, nil
+	return instances, fargate, nil
 }
 
 // Metrics serves the metrics of the daemon for Prometheus.

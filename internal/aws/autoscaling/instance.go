@@ -355,7 +355,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *autoscaling.AttachIns
 		var ops []store.Op
 		for _, id := range ids {
 			instance, err := record.Instances(s.store).Get(ctx, at.instanceKey(id))
-			if errors.Is(err, store.ErrNotFound) {
+			if errors.Is(err, store.ErrNotFound) || err == nil && instance.Value.Fargate != nil {
 				return nil, validation("Invalid Instance ID(s): [%s] specified", strings.Join(ids, ", "))
 			} else if err != nil {
 				return nil, err

@@ -144,6 +144,9 @@ func (s *Service) GetInstanceTypesFromInstanceRequirements(
 // InstanceLifecycle returns what the controller of instances calls, because only this service writes their records.
 func (s *Service) InstanceLifecycle() instance.Lifecycle { return instance.NewLifecycle(s.Instances) }
 
+// Fargate returns what the controller of Fargate calls, because only this service writes the records of its machines.
+func (s *Service) Fargate() instance.Fargate { return instance.NewFargate(s.Instances) }
+
 // VolumeLifecycle returns what the controller of volumes calls, because only this service writes their records.
 func (s *Service) VolumeLifecycle() volume.Lifecycle { return volume.NewLifecycle(s.Volumes) }
 

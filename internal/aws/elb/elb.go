@@ -377,7 +377,7 @@ func networkError(err error) error {
 
 // getInstance returns an instance that a request registers.
 func (s *service) getInstance(sc resource.Scope, id string) (record.Instance, bool, error) {
-	row, err := s.ec2.Instances.Table.Get(sc, sc.Key(id))
+	row, err := s.ec2.Instances.Find(sc, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return record.Instance{}, false, nil
 	}

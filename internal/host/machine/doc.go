@@ -22,6 +22,7 @@
 //	i-…/disk/containerd, kubelet, log   its /var/lib/containerd, /var/lib/kubelet, /var/log
 //	i-…/layers        the layers of the images in its cache: links of files that all machines share, and only read
 //	i-…/dhcp.json     the DHCP lease of eth0, of which each boot gives the machine a copy
+//	i-…/fargate.json  what the guest of a Fargate pod's machine is to do, and fargate-token: also copied at each boot
 //	i-…/run           its /run/coracle, where init reports the boot (package boot)
 //	deleted-…         the directory of a machine that has been terminated, while it is removed
 //

@@ -49,6 +49,8 @@ type Options struct {
 	// Images returns the parts that the machine of an instance is made of. Its errors are shown to the user: they
 	// become the instance's state reason.
 	Images func(ctx context.Context, instance record.Instance) (Image, error)
+	// FargateToken returns the token for which the machine of a Fargate pod gets credentials (metadata.FargateToken).
+	FargateToken func(instance record.Instance) (string, error)
 	// Unavailable is the reason that this host cannot run machines; nil when it can. None is launched then, and those that
 	// run stay.
 	Unavailable error

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/diskspace"
+	"github.com/coracle-eks/coracle/internal/durable"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/host/loopdevice"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
@@ -57,15 +58,15 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if c.o.Unavailable != nil {
 		return false, c.o.Unavailable
 	}
-	kind, ok := instancetype.Get(string(i.InstanceType))
-	if !ok {
-		return false, fmt.Errorf("there is no instance type %s", i.InstanceType)
+	kind, err := sizeOf(i)
+	if err != nil {
+		return false, err
 	}
-	if own := architecture(); kind.Architecture != own {
+	if own := architecture(); kind.architecture != "" && kind.architecture != own {
 		return false,
 			fmt.Errorf(
 				"%s is a type of %s machines, and this host has %s processors: choose another type, or simulate "+
-					"machines (--machines simulated)", i.InstanceType, kind.Architecture, own)
+					"machines (--machines simulated)", i.InstanceType, kind.architecture, own)
 	}
 	if plugged, err := c.o.Network.Plugged(i.ID); err != nil || !plugged {
 		return false, err
@@ -95,6 +96,9 @@ func (c *Controller) prepare(ctx context.Context, i record.Instance) (ready bool
 	if err := c.writeDHCPLease(ctx, i); err != nil {
 		return false, err
 	}
+	if err := c.writeFargate(i); err != nil {
+		return false, c.wrapDiskFull(err)
+	}
 	spec, err := c.launchSpec(ctx, i, kind, baseImage, mounts, root)
 	if err != nil {
 		return false, err
@@ -119,7 +123,7 @@ func architecture() string {
 
 // checkCapacity refuses machines when the host itself would suffer. How much machines could use does not count: they
 // may be overcommitted. What they take idle does, from the moment at which they are admitted.
-func (c *Controller) checkCapacity(id string, kind instancetype.Type) error {
+func (c *Controller) checkCapacity(id string, kind size) error {
 	available, err := availableMemory()
 	if err != nil {
 		return err
@@ -133,7 +137,7 @@ func (c *Controller) checkCapacity(id string, kind instancetype.Type) error {
 		return fmt.Errorf(
 			"there is no capacity for %s: the host has %s of memory left beside what machines need that are "+
 				"starting, and a machine needs %s; end other machines, or use a larger host",
-			kind.Name, humanize.IBytes(uint64(max(left, 0))), humanize.IBytes(leastMemory))
+			kind.name, humanize.IBytes(uint64(max(left, 0))), humanize.IBytes(leastMemory))
 	}
 	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
 		return err
@@ -144,7 +148,7 @@ func (c *Controller) checkCapacity(id string, kind instancetype.Type) error {
 	}
 	if left < leastDisk {
 		return fmt.Errorf(
-			"there is no capacity for %s: %s has %s of disk left, and a machine needs %s: free some space", kind.Name,
+			"there is no capacity for %s: %s has %s of disk left, and a machine needs %s: free some space", kind.name,
 			c.o.Dir, humanize.IBytes(uint64(left)), humanize.IBytes(leastDisk))
 	}
 	return nil
@@ -327,7 +331,7 @@ func replaceSymlink(target, name string) error {
 }
 
 // launchSpec returns the spec of the machine for launch.
-func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind instancetype.Type, baseImage string,
+func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind size, baseImage string,
 	programs []rootfs.Mount, root string) (launch.Spec, error) {
 	dir := c.machineDir(i.ID)
 	disk := launch.DiskDir(dir, root)
@@ -350,16 +354,12 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind ins
 	if err != nil {
 		return launch.Spec{}, err
 	}
-	memory := launch.MemTotal(kind.MemoryMiB)
+	hardware := kind.hardware
+	hardware.InstanceID, hardware.InstanceType, hardware.MachineID = i.ID, kind.name, launch.MachineID(i.ID)
 	return launch.Spec{
 		InstanceID: i.ID, Owner: c.o.Owner, Boot: i.Boot, Dir: dir, RootVolume: root, BaseImage: baseImage, Mounts: mounts,
 		Network: c.o.Network.Namespace(i.ID), UserID: user, Hostname: hostname,
-		Size: cgroup.Limits{CPUs: kind.VCPU, MemoryBytes: memory << 10},
-		Hardware: launch.Hardware{
-			InstanceID: i.ID, InstanceType: kind.Name, CPUs: kind.VCPU, ThreadsPerCore: kind.ThreadsPerCore,
-			ClockMHz:  kind.ClockGHz * 1000,
-			MemoryKiB: memory, MachineID: launch.MachineID(i.ID),
-		},
+		Size: kind.limits, Hardware: hardware,
 		Init: []string{rootfs.Init, "init"},
 	}, nil
 }
@@ -422,4 +422,20 @@ func (c *Controller) writeDHCPLease(ctx context.Context, i record.Instance) erro
 		options = row.Value.Options
 	}
 	return writeLease(filepath.Join(c.machineDir(i.ID), launch.LeaseFile), leaseOf(vpc.Value, options))
+}
+
+// writeFargate writes what the guest of a Fargate machine is to do, and the token for which its root gets credentials.
+func (c *Controller) writeFargate(i record.Instance) error {
+	if i.Fargate == nil {
+		return nil
+	}
+	token, err := c.o.FargateToken(i)
+	if err != nil {
+		return fmt.Errorf("the token of %s: %w", i.ID, err)
+	}
+	dir := c.machineDir(i.ID)
+	if err := durable.EnsureFile(filepath.Join(dir, launch.FargateFile), i.Fargate.NodeConfig, 0o600); err != nil {
+		return err
+	}
+	return durable.EnsureFile(filepath.Join(dir, launch.FargateTokenFile), []byte(token), 0o600)
 }

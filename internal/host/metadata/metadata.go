@@ -41,6 +41,8 @@ type Options struct {
 	// Credentials are those of a role, the one that the profile of the instance holds now, in a session named after the
 	// instance.
 	Credentials func(ctx context.Context, instance record.Instance, role string) (aws.Credentials, error)
+	// FargateCredentials are those of the pod execution role of a Fargate machine, in a session named after its node.
+	FargateCredentials func(ctx context.Context, instance record.Instance) (aws.Credentials, error)
 	// ZoneID is the ID of an availability zone: "euw1-az1" of eu-west-1a. Optional.
 	ZoneID func(region, zone string) string
 	Log    *slog.Logger // slog.Default() when nil

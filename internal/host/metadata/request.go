@@ -59,6 +59,10 @@ func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, vpcKey st
 		writeError(w, http.StatusServiceUnavailable)
 		return
 	}
+	if instance.Fargate != nil {
+		s.serveFargate(w, r, instance)
+		return
+	}
 	if instance.Metadata.HTTPEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
 		writeError(w, http.StatusForbidden)
 		return
@@ -147,9 +151,14 @@ func (s *Service) serveGet(w http.ResponseWriter, r *http.Request, instance reco
 }
 
 func writeContent(w http.ResponseWriter, kind string, content []byte) {
-	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Accept-Ranges", "none")
+	writeStatus(w, http.StatusOK, kind, content)
+}
+
+func writeStatus(w http.ResponseWriter, status int, kind string, content []byte) {
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	w.WriteHeader(status)
 	_, _ = w.Write(content) // who asked is gone
 }
 

@@ -180,6 +180,10 @@ func (f *fleet) stepNode(ctx context.Context, name string) (time.Duration, error
 		}
 		k.complain(ctx, err)
 	}
+	if err == nil && k.refusal != "" && k.instance.Fargate != nil {
+		k.refusal = ""
+		k.reportFailure(ctx, "")
+	}
 	return again, err
 }
 

@@ -367,7 +367,7 @@ func (k *kubelet) buildNode() *corev1.Node {
 			"volumes.kubernetes.io/controller-managed-attach-detach": "true",
 		}},
 		Spec: corev1.NodeSpec{
-			ProviderID: "aws:///" + k.instance.AvailabilityZone + "/" + k.instance.ID,
+			ProviderID: k.providerID(),
 			Taints: append([]corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true",
 				Effect: corev1.TaintEffectNoSchedule}}, k.boot.taints...),
 		},
@@ -419,6 +419,9 @@ func (k *kubelet) osImage() string {
 // resources returns the capacity of the machine, and what EKS's images leave of it to pods.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
 func (k *kubelet) resources() (capacity, allocatable corev1.ResourceList) {
+	if f := k.instance.Fargate; f != nil {
+		return fargateResources(*f)
+	}
 	quantity := func(n int64, format resource.Format) resource.Quantity { return *resource.NewQuantity(n, format) }
 	const mebi = 1 << 20
 	cpu := int64(k.kind.VCPU)
@@ -464,6 +467,7 @@ func (k *kubelet) complain(ctx context.Context, err error) {
 		return
 	}
 	k.refusal = line
+	k.reportFailure(ctx, line)
 	if err := k.fleet.c.console(ctx, k.key, line); err != nil && ctx.Err() == nil {
 		k.fleet.c.log.Error("write to an instance's console", "instance", k.instance.ID, "error", err)
 	}

@@ -362,9 +362,12 @@ func (f *fleet) address(ctx context.Context, k *kubelet, name podName, known *po
 		k.pool.reserve(known.uid, have)
 		return nil
 	}
-	got, err := k.pool.allocate(ctx, known.uid)
-	if err != nil {
-		return err
+	got := k.ip.String() // a Fargate pod's, too
+	if k.instance.Fargate == nil {
+		var err error
+		if got, err = k.pool.allocate(ctx, known.uid); err != nil {
+			return err
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,7 +4,7 @@
 // real ones. What is simulated begins below that line:
 //
 //   - userdata.go reads what the boot scripts of EKS's images would make of the user data: the cluster to join, labels,
-//     taints, how many pods.
+//     taints, how many pods. fargate.go does without: the machine of a Fargate pod has none.
 //   - kubelet.go is a node. It authenticates with a token of its instance role, which STS and the cluster's
 //     authenticator verify, so that a role that is not mapped keeps it out as on AWS; it registers its Node as a
 //     kubelet does and renews its lease, each as itself, under the eyes of the Node authorizer and NodeRestriction.
@@ -256,8 +256,11 @@ func (c *Controller) joinCluster(ctx context.Context, key string, instance recor
 	if k != nil {
 		return reconcile.Result{}, nil
 	}
-	wanted, err := parseUserData(instance.UserData)
-	if err != nil {
+	var wanted *node
+	var err error
+	if instance.Fargate != nil {
+		wanted = fargateNode(instance)
+	} else if wanted, err = parseUserData(instance.UserData); err != nil {
 		return reconcile.Result{}, c.recordBootResult(ctx, key, instance, "failed: "+err.Error(), err.Error())
 	}
 	if wanted == nil {
@@ -271,6 +274,9 @@ func (c *Controller) joinCluster(ctx context.Context, key string, instance recor
 	}
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if f := instance.Fargate; f != nil && f.ClusterID != cluster.Value.ID {
+		return reconcile.Result{}, nil // its cluster is gone, and so will it be
 	}
 	plane, err := c.planes.Get(ctx, cluster.Key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -287,7 +293,12 @@ func (c *Controller) joinCluster(ctx context.Context, key string, instance recor
 	if !ok {
 		return reconcile.Result{}, nil // watchInterfaces tells
 	}
-	if k, err = c.newKubelet(key, instance, primary, wanted); err != nil {
+	if instance.Fargate != nil {
+		k, err = c.newFargateKubelet(key, instance, primary, wanted, cluster.Value.IPFamily)
+	} else {
+		k, err = c.newKubelet(key, instance, primary, wanted)
+	}
+	if err != nil {
 		return reconcile.Result{}, c.recordBootResult(ctx, key, instance, "failed: "+err.Error(), err.Error())
 	}
 	if err := c.recordBootResult(ctx, key, instance, succeeded, fmt.Sprintf("kubelet: node %s joins cluster %s", k.name,

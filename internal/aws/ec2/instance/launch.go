@@ -184,7 +184,7 @@ func (s *Service) TerminateLaunched(sc resource.Scope, launched []record.Instanc
 // addLaunches adds up to n instances of a launch to the change. existing is the number of instances that the launch
 // has.
 func addLaunches(c *resource.Change, l *Launch, reservation string, existing, n int) ([]record.Instance, error) {
-	all, err := c.Instances.Table.List(c, c.KeyPrefix())
+	all, err := c.Instances.List(c.Scope, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type Lifecycle struct{ s *Service }
 // NewLifecycle returns the lifecycle of the instances of a service.
 func NewLifecycle(s *Service) Lifecycle { return Lifecycle{s} }
 
-// KeepTerminated is the time for which a terminated instance is still shown.
+// KeepTerminated is the time for which a terminated instance is still shown. Those that nobody sees are not kept.
 const KeepTerminated = time.Hour
 
 // within returns the scope of work that no request asked for.
@@ -88,7 +88,9 @@ func (l Lifecycle) Interrupt(ctx context.Context, id string) (at time.Time, err 
 	if err != nil {
 		return at, err
 	}
-	i := slices.IndexFunc(rows, func(row store.Row[record.Instance]) bool { return row.Value.ID == id })
+	i := slices.IndexFunc(rows, func(row store.Row[record.Instance]) bool {
+		return row.Value.ID == id && row.Value.Fargate == nil
+	})
 	if i < 0 {
 		return at, wire.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 	}
@@ -126,7 +128,7 @@ func (l Lifecycle) edit(
 	edit func(c *resource.Change, r *record.Instance) error,
 ) error {
 	return l.s.CommitPlan(sc, nil, func(c *resource.Change) error {
-		return l.s.Instances.UpdateRecord(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
+		return l.s.Instances.WithHidden().UpdateRecord(c, r.ID, func(r *record.Instance) error { return edit(c, r) })
 	})
 }
 
@@ -154,12 +156,12 @@ func (l Lifecycle) releaseTerminated(sc resource.Scope, r record.Instance, machi
 	if releasing { // the end of an attachment changes the record
 		return 0, false, l.dropMissing(sc, r)
 	}
-	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 {
+	if left := r.WantedSince.Add(KeepTerminated).Sub(now); left > 0 && r.Fargate == nil {
 		return left, false, nil
 	}
 	err = l.s.CommitPlan(sc, nil, func(c *resource.Change) error {
 		fleet := resource.MustRead(l.s.Tags.Get(c, r.Key())).Value.Tags["aws:ec2:fleet-id"]
-		r, err := l.s.Instances.DeleteRecord(c, r.ID)
+		r, err := l.s.Instances.WithHidden().DeleteRecord(c, r.ID)
 		if err != nil {
 			return err
 		}
@@ -274,14 +276,15 @@ func detachVolumes(c *resource.Change, r *record.Instance) error {
 			left = append(left, b)
 			continue
 		}
-		if err := c.Volumes.UpdateRecord(c, b.VolumeID, func(v *record.Volume) error {
+		volumes := c.Volumes.WithHidden()
+		if err := volumes.UpdateRecord(c, b.VolumeID, func(v *record.Volume) error {
 			v.Detach(r.ID)
 			return nil
 		}); err != nil {
 			return err
 		}
 		if b.DeleteOnTermination {
-			if _, err := c.Volumes.DeleteRecord(c, b.VolumeID); err != nil {
+			if _, err := volumes.DeleteRecord(c, b.VolumeID); err != nil {
 				return err
 			}
 		}
@@ -315,7 +318,7 @@ func forgetFleet(c *resource.Change, id string, r record.Instance) error {
 
 // forgetReservation frees the client token of a launch with its last instance.
 func forgetReservation(c *resource.Change, r record.Instance) error {
-	if r.ClientToken == "" {
+	if r.ClientToken == "" || r.Fargate != nil { // whose token is the instance's own
 		return nil
 	}
 	all, err := c.Instances.List(c.Scope,

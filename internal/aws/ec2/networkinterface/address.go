@@ -55,8 +55,8 @@ func (s *Service) viewAddress(sc resource.Scope, r record.Address) types.Address
 		v.NetworkInterfaceId = aws.String(r.NetworkInterfaceID)
 		v.NetworkInterfaceOwnerId = aws.String(r.Account)
 		v.PrivateIpAddress = aws.String(r.PrivateIPAddress)
-		if ni, err := s.NetworkInterfaces.GetRecord(sc, &r.NetworkInterfaceID); err == nil && ni.Attachment != nil {
-			v.InstanceId = resource.OrNil(ni.Attachment.InstanceID)
+		if ni, err := s.NetworkInterfaces.GetRecord(sc, &r.NetworkInterfaceID); err == nil {
+			v.InstanceId = resource.OrNil(ni.ShownInstanceID())
 		}
 	}
 	return v

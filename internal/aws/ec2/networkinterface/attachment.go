@@ -14,7 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-func viewAttachment(a *record.NetworkInterfaceAttachment) *types.NetworkInterfaceAttachment {
+func viewAttachment(r record.NetworkInterface) *types.NetworkInterfaceAttachment {
+	a := r.Attachment
 	if a == nil {
 		return nil
 	}
@@ -23,7 +24,7 @@ func viewAttachment(a *record.NetworkInterfaceAttachment) *types.NetworkInterfac
 		AttachmentId:        aws.String(a.ID),
 		DeleteOnTermination: aws.Bool(a.DeleteOnTermination),
 		DeviceIndex:         aws.Int32(a.DeviceIndex),
-		InstanceId:          resource.OrNil(a.InstanceID),
+		InstanceId:          resource.OrNil(r.ShownInstanceID()),
 		InstanceOwnerId:     aws.String(a.InstanceOwnerID),
 		NetworkCardIndex:    aws.Int32(a.NetworkCardIndex),
 		Status:              types.AttachmentStatusAttached,

@@ -22,6 +22,10 @@ type Managed struct {
 	Ungrouped        bool     // no security groups: as Network Load Balancers may have none
 	Public           bool     // Amazon lends it a public address
 	AllocationID     string   // of an elastic address that it gets; none when empty
+	// InstanceID is the instance that has it as its primary network interface, and with which it goes; InstanceOwnerID,
+	// the owner of that, is not the account, which sees no such instance. Empty for what is no instance.
+	InstanceID      string
+	InstanceOwnerID string
 }
 
 // CreateManaged makes a network interface that a service manages.
@@ -59,6 +63,10 @@ func CreateManaged(c *resource.Change, m Managed) (record.NetworkInterface, erro
 	ni.RequesterManaged, ni.RequesterID = true, m.RequesterID
 	ni.Attachment = &record.NetworkInterfaceAttachment{
 		ID: resource.NewID("eni-attach-"), InstanceOwnerID: m.RequesterID, DeviceIndex: 1, AttachedAt: ni.CreatedAt,
+	}
+	if m.InstanceID != "" {
+		ni.Attachment.InstanceID, ni.Attachment.InstanceOwnerID = m.InstanceID, m.InstanceOwnerID
+		ni.Attachment.DeviceIndex, ni.Attachment.DeleteOnTermination = 0, true
 	}
 	switch {
 	case m.AllocationID != "":

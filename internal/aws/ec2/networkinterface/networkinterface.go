@@ -117,7 +117,7 @@ func (s *Service) viewInterface(sc resource.Scope, r record.NetworkInterface) ty
 	z, _ := sc.FindZone(r.AvailabilityZone)
 	vpc := resource.MustRead(s.VPCs.Table.Get(sc, sc.Key(r.VPCID))).Value
 	v := types.NetworkInterface{
-		Attachment:         viewAttachment(r.Attachment),
+		Attachment:         viewAttachment(r),
 		AvailabilityZone:   aws.String(r.AvailabilityZone),
 		AvailabilityZoneId: aws.String(z.ID),
 		Description:        aws.String(r.Description),
@@ -429,7 +429,7 @@ func (s *Service) DescribeNetworkInterfaceAttribute(ctx context.Context,
 	case types.NetworkInterfaceAttributeSourceDestCheck:
 		out.SourceDestCheck = resource.BooleanAttribute(r.SourceDestCheck)
 	case types.NetworkInterfaceAttributeAttachment:
-		out.Attachment = viewAttachment(r.Attachment)
+		out.Attachment = viewAttachment(r)
 	case "":
 		return nil, resource.MissingParameter("attribute")
 	default:

@@ -149,12 +149,12 @@ func (k Kind[R]) UpdateRecord(c *Change, id string, edit func(*R) error) error {
 		return err
 	}
 	if p, ok := c.pending[id]; ok {
-		if row, ok := p.row.(*store.Row[R]); ok {
+		if row, ok := p.row.(*store.Row[R]); ok && !k.isHidden(row.Value) {
 			return edit(&row.Value)
 		}
 	}
 	row, err := k.Table.Copy(c, c.Key(id))
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && k.isHidden(row.Value) {
 		return k.Missing(id)
 	}
 	if err != nil {

@@ -64,7 +64,7 @@ func (k Kind[R]) ListByID(sc Scope, ids []string) ([]R, error) {
 		if err := k.Validate(id); err != nil {
 			return nil, err
 		}
-		row, err := k.Table.Get(sc, sc.Key(id))
+		row, err := k.Find(sc, id)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			unknown = append(unknown, id)

@@ -21,7 +21,20 @@ type Kind[R interface{ Identity() record.EC2Resource }] struct {
 	Table   store.Table[R]
 	// VPC is the VPC that a resource belongs to, for the condition key ec2:Vpc; nil for those that belong to none.
 	VPC func(R) string
+	// Hidden reports that a resource is Amazon's own, out of the account's sight: every operation answers as if there were
+	// no such resource. It is nil for kinds that have none such.
+	Hidden func(R) bool
 }
+
+// WithHidden returns the kind with the resources that are hidden from operations. It is for the life cycles of those
+// resources, and for nothing that a request asks for.
+func (k Kind[R]) WithHidden() Kind[R] {
+	k.Hidden = nil
+	return k
+}
+
+// isHidden reports whether operations must not see a resource.
+func (k Kind[R]) isHidden(r R) bool { return k.Hidden != nil && k.Hidden(r) }
 
 // View describes the representation of the resources of a kind as V.
 type View[R interface{ Identity() record.EC2Resource }, V any] struct {
@@ -84,9 +97,18 @@ func (k Kind[R]) Get(sc Scope, id string) (store.Row[R], error) {
 	if err := k.Validate(id); err != nil {
 		return store.Row[R]{}, err
 	}
-	row, err := k.Table.Get(sc, sc.Key(id))
+	row, err := k.Find(sc, id)
 	if errors.Is(err, store.ErrNotFound) {
 		err = k.Missing(id)
+	}
+	return row, err
+}
+
+// Find returns the resource with that ID; store.ErrNotFound when operations see none.
+func (k Kind[R]) Find(sc Scope, id string) (store.Row[R], error) {
+	row, err := k.Table.Get(sc, sc.Key(id))
+	if err == nil && k.isHidden(row.Value) {
+		return store.Row[R]{}, store.ErrNotFound
 	}
 	return row, err
 }
@@ -105,7 +127,7 @@ func (k Kind[R]) List(sc Scope, fits func(R) bool) ([]R, error) {
 	}
 	found := make([]R, 0, len(rows))
 	for _, row := range rows {
-		if fits == nil || fits(row.Value) {
+		if !k.isHidden(row.Value) && (fits == nil || fits(row.Value)) {
 			found = append(found, row.Value)
 		}
 	}

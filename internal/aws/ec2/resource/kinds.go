@@ -133,7 +133,8 @@ func (r *Records) setComputeKinds() {
 			NotFound: "InvalidInstanceID.NotFound", Malformed: "InvalidInstanceID.Malformed",
 		},
 		records: r, Table: record.Instances(s),
-		VPC: func(r record.Instance) string { return r.VPCID },
+		VPC:    func(r record.Instance) string { return r.VPCID },
+		Hidden: func(r record.Instance) bool { return r.Fargate != nil },
 	}
 	r.Volumes = Kind[record.Volume]{
 		Naming: Naming{
@@ -142,6 +143,7 @@ func (r *Records) setComputeKinds() {
 			Absent: "The volume '%s' does not exist.",
 		},
 		records: r, Table: record.Volumes(s),
+		Hidden: func(r record.Volume) bool { return r.Fargate },
 	}
 	r.Snapshots = Kind[record.Snapshot]{
 		Naming: Naming{

@@ -145,7 +145,7 @@ func (s *Records) lookUpAssociations(sc Scope, input any) ([]namedID, error) {
 		})
 		return collectIDs(found, func(r record.NetworkInterface) []namedID {
 			return []namedID{{types.ResourceTypeNetworkInterface, r.ID},
-				{types.ResourceTypeInstance, r.Attachment.InstanceID}}
+				{types.ResourceTypeInstance, r.ShownInstanceID()}}
 		}), err
 	case *ec2.DisassociateIamInstanceProfileInput:
 		return profiled(request.AssociationId)

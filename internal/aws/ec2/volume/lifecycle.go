@@ -71,7 +71,7 @@ func endDetachment(c *resource.Change, volume, instance string) error {
 	}
 	terminated := false
 	if at >= 0 { // an instance that has gone, or has lost it, has no entry
-		if err := c.Instances.UpdateRecord(c, instance, func(r *record.Instance) error {
+		if err := c.Instances.WithHidden().UpdateRecord(c, instance, func(r *record.Instance) error {
 			r.BlockDevices = slices.DeleteFunc(slices.Clone(r.BlockDevices), func(b record.InstanceBlockDevice) bool {
 				if b.VolumeID != volume || b.Detaching.IsZero() {
 					return false
@@ -84,7 +84,7 @@ func endDetachment(c *resource.Change, volume, instance string) error {
 			return err
 		}
 	}
-	return c.Volumes.UpdateRecord(c, volume, func(v *record.Volume) error {
+	return c.Volumes.WithHidden().UpdateRecord(c, volume, func(v *record.Volume) error {
 		v.Detach(instance)
 		if terminated && v.InstanceID == "" {
 			v.Deleted = c.Now().UTC()
@@ -114,10 +114,10 @@ func finish(c *resource.Change, id string) (gone bool, err error) {
 	case err != nil:
 		return false, err
 	case !v.Deleted.IsZero() && !there:
-		_, err := c.Volumes.DeleteRecord(c, id)
+		_, err := c.Volumes.WithHidden().DeleteRecord(c, id)
 		return err == nil, err
 	case modified && disk.Size >= v.Size:
-		return false, c.Volumes.UpdateRecord(c, id, func(v *record.Volume) error {
+		return false, c.Volumes.WithHidden().UpdateRecord(c, id, func(v *record.Volume) error {
 			m := *v.Modification
 			m.CompletedAt = c.Now().UTC()
 			v.Modification = &m

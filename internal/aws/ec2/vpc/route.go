@@ -38,9 +38,8 @@ func (s *Service) viewRoute(sc resource.Scope, vpcID string, r record.Route) typ
 		v.NetworkInterfaceId = target
 		ni, err := s.NetworkInterfaces.GetRecord(sc, target)
 		there = err == nil && ni.Attachment != nil
-		if err == nil && ni.Attachment != nil && ni.Attachment.InstanceID != "" {
-			v.InstanceId, v.InstanceOwnerId = aws.String(ni.Attachment.InstanceID),
-				aws.String(ni.Attachment.InstanceOwnerID)
+		if id := ni.ShownInstanceID(); err == nil && id != "" {
+			v.InstanceId, v.InstanceOwnerId = aws.String(id), aws.String(ni.Attachment.InstanceOwnerID)
 		}
 	case strings.HasPrefix(r.Target, s.EgressOnlyInternetGateways.Prefix):
 		v.EgressOnlyInternetGatewayId = target

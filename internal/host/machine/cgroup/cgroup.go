@@ -4,6 +4,7 @@ package cgroup
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -217,7 +218,12 @@ func (g Group) WorkingSet() int64 {
 type Limits struct {
 	CPUs        int   // virtual CPUs
 	MemoryBytes int64 // of memory; there is no swap
+	// MilliCPUs is the time that it has of its CPUs, in thousandths of one; 0: all of it.
+	MilliCPUs int64 `json:",omitempty"`
 }
+
+// milliCPUs returns the time that the machine has, in thousandths of a CPU.
+func (l Limits) milliCPUs() int64 { return cmp.Or(l.MilliCPUs, 1000*int64(l.CPUs)) }
 
 // processes returns the maximum number of processes, threads included: as many as Linux allows on a host with so much
 // memory, where their stacks may take an eighth of it (kernel.threads-max), and no more than a quarter of those of this
@@ -403,7 +409,7 @@ func delegate(dir string, toMachine bool) error {
 
 // limitV1 bounds CPU time by the number of CPUs that may be used rather than by a quota: version 1 refuses a quota
 // above that of any group around it, so that a container whose limit is more than the machine has, which Kubernetes
-// allows, could not start.
+// allows, could not start. A machine of a part of a CPU gets no more than that part where others want the CPU, too.
 func (g Group) limitV1(l Limits) error {
 	for _, dir := range g.limited("cpuset") {
 		all, err := readFile(dir, "cpuset.cpus")
@@ -421,7 +427,7 @@ func (g Group) limitV1(l Limits) error {
 		}
 	}
 	for _, dir := range g.limited("cpu") {
-		if err := writeFile(dir, "cpu.shares", strconv.Itoa(1024*l.CPUs)); err != nil {
+		if err := writeFile(dir, "cpu.shares", strconv.FormatInt(max(2, 1024*l.milliCPUs()/1000), 10)); err != nil {
 			return err
 		}
 	}
@@ -446,8 +452,8 @@ func (g Group) limitV1(l Limits) error {
 func (g Group) limitV2(l Limits) error {
 	for _, dir := range g.limited("memory") {
 		for _, w := range [][2]string{
-			{"cpu.max", fmt.Sprintf("%d 100000", 100000*l.CPUs)},
-			{"cpu.weight", strconv.Itoa(min(100*l.CPUs, 10000))},
+			{"cpu.max", fmt.Sprintf("%d 100000", 100*l.milliCPUs())},
+			{"cpu.weight", strconv.FormatInt(min(max(l.milliCPUs()/10, 1), 10000), 10)},
 			{"memory.max", strconv.FormatInt(l.MemoryBytes, 10)},
 		} {
 			if err := writeFile(dir, w[0], w[1]); err != nil {

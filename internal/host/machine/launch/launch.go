@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 	"github.com/coracle-eks/coracle/internal/host/machine/confine"
 	"github.com/coracle-eks/coracle/internal/host/machine/disks"
@@ -74,6 +75,9 @@ const (
 	StatusFile = "status.json" // a Status; writer: launch
 	// LeaseFile is a boot.Lease. Each boot gives the machine a copy of it (boot.HostDir).
 	LeaseFile = "dhcp.json"
+	// FargateFile and FargateTokenFile are there for the machine of a Fargate pod. Each boot gives its root copies of them.
+	FargateFile      = boot.FargateFile
+	FargateTokenFile = boot.FargateTokenFile
 	// RunDir is the machine's boot.Dir: the machine writes there, and the host reads it by package guestfile.
 	RunDir = "run"
 	// RootVolumeDir is where the root volume is mounted, in the machine's mount namespace.

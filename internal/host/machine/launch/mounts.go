@@ -54,9 +54,12 @@ func assemble(spec Spec, namespace, disk *os.File) error {
 	if err != nil {
 		return err
 	}
-	lease, err := os.ReadFile(filepath.Join(spec.Dir, LeaseFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	files, err := readHostFiles(spec.Dir)
+	if err != nil {
 		return err
+	}
+	if disk != nil {
+		files = append(files, hostFile{name: boot.DiskFile, mode: 0o644})
 	}
 	devices := presentDevices()
 	return withRoot(root, func() error {
@@ -74,7 +77,7 @@ func assemble(spec Spec, namespace, disk *os.File) error {
 				return err
 			}
 		}
-		return writeHostFiles(lease, disk != nil, spec.UserID)
+		return writeHostFiles(files, spec.UserID)
 	})
 }
 
@@ -135,9 +138,38 @@ func withRoot(dir string, f func() error) error {
 	return err
 }
 
-// writeHostFiles gives the machine its DHCP lease, and says whether it has a disk of its own, as files of its own: no
-// machine has a file that the host writes.
-func writeHostFiles(lease []byte, ownDisk bool, owner uint32) error {
+// hostFile is a file that the host has for the machine.
+type hostFile struct {
+	name    string // in boot.HostDir
+	mode    fs.FileMode
+	content []byte
+}
+
+// readHostFiles reads the files that the host has for the machine in its directory, as far as they are there.
+func readHostFiles(dir string) (files []hostFile, err error) {
+	for _, f := range []struct {
+		source string
+		hostFile
+	}{
+		{LeaseFile, hostFile{name: boot.DHCPFile, mode: 0o644}},
+		{FargateFile, hostFile{name: boot.FargateFile, mode: 0o600}},
+		{FargateTokenFile, hostFile{name: boot.FargateTokenFile, mode: 0o600}},
+	} {
+		f.content, err = os.ReadFile(filepath.Join(dir, f.source))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f.hostFile)
+	}
+	return files, nil
+}
+
+// writeHostFiles gives the machine what the host has for it, as files of its own: no machine has a file that the host
+// writes.
+func writeHostFiles(files []hostFile, owner uint32) error {
 	back, err := makeFilesAs(owner)
 	if err != nil {
 		return err
@@ -146,15 +178,12 @@ func writeHostFiles(lease []byte, ownDisk bool, owner uint32) error {
 	if err := os.Mkdir(boot.HostDir, 0o755); err != nil {
 		return err
 	}
-	if ownDisk {
-		if err := os.WriteFile(filepath.Join(boot.HostDir, boot.DiskFile), nil, 0o644); err != nil {
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(boot.HostDir, f.name), f.content, f.mode); err != nil {
 			return err
 		}
 	}
-	if lease == nil {
-		return nil
-	}
-	return os.WriteFile(filepath.Join(boot.HostDir, boot.DHCPFile), lease, 0o644)
+	return nil
 }
 
 // mountMemory mounts the file systems in memory, which may take so much of it as systemd lets them. They belong to the
