@@ -143,8 +143,9 @@ func (h *host) up() {
 			subscribers = append(subscribers, f)
 			return func() {}
 		},
-		Images: func(ctx context.Context, i record.Instance) (Image, error) { return h.image(ctx, i) },
-		Log:    slog.New(slog.DiscardHandler),
+		Images:       func(ctx context.Context, i record.Instance) (Image, error) { return h.image(ctx, i) },
+		Log:          slog.New(slog.DiscardHandler),
+		FargateToken: func(i record.Instance) (string, error) { return "token of " + i.ID, nil },
 	})
 	done := make(chan error, 1)
 	go func() { done <- reconcile.Run(ctx, slog.New(slog.DiscardHandler), c.Controllers()...) }()

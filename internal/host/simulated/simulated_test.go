@@ -151,6 +151,9 @@ func (w *fixture) authenticate(out http.ResponseWriter, r *http.Request) {
 }
 
 func (w *fixture) nodeName(i record.Instance) string {
+	if i.Fargate != nil {
+		return i.Fargate.NodeName
+	}
 	ni, err := record.NetworkInterfaces(w.store).Get(context.Background(), record.EC2Key(account, region,
 		"eni-"+strings.TrimPrefix(i.ID, "i-")))
 	if err != nil {

@@ -90,6 +90,18 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 	if err := g.limitV2(Limits{CPUs: 2, MemoryBytes: 8 << 30}); err != nil {
 		t.Fatal(err)
 	}
+	defer func() {
+		// A machine of a part of a CPU.
+		if err := g.limitV2(Limits{CPUs: 1, MilliCPUs: 250, MemoryBytes: 512 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		for file, want := range map[string]string{"cpu.max": "25000 100000", "cpu.weight": "25",
+			"memory.max": "536870912"} {
+			if got, err := readFile(g.groupDir(host[0]), file); err != nil || !strings.HasPrefix(got, want) {
+				t.Errorf("%s is %q, %v; want %q", file, got, err, want)
+			}
+		}
+	}()
 	if err := g.EnableControllers(); err == nil {
 		t.Error("init.scope has no cgroup.procs, yet EnableControllers said nothing")
 	}
@@ -226,6 +238,26 @@ func TestSocketsCountForMachines(t *testing.T) {
 		for _, dir := range g.limited("memory") {
 			if got, err := readFile(dir, file); err == nil && got != "4294967296" {
 				t.Errorf("%s is %q", file, got)
+			}
+		}
+	}
+}
+
+func TestVersion1SharesProcessors(t *testing.T) {
+	t.Parallel()
+	for limits, want := range map[Limits]string{
+		{CPUs: 2}:                  "2048",
+		{CPUs: 1, MilliCPUs: 250}:  "256",
+		{CPUs: 2, MilliCPUs: 1500}: "1536",
+		{CPUs: 1, MilliCPUs: 1}:    "2", // the least that the kernel takes
+	} {
+		g := groupOfFiles(t, Hierarchy{Controllers: []string{"cpu"}}, "cpu.shares")
+		if err := g.limitV1(limits); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range g.limited("cpu") {
+			if got, err := readFile(dir, "cpu.shares"); err != nil || got != want {
+				t.Errorf("%+v: cpu.shares is %q, %v; want %q", limits, got, err, want)
 			}
 		}
 	}
