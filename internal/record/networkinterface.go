@@ -55,8 +55,8 @@ type NetworkInterfaceAttachment struct {
 	AttachedAt          time.Time
 }
 
-// ShownInstanceID returns the ID of the instance that the interface is attached to; empty when its account sees none, as
-// of what an AWS service runs.
+// ShownInstanceID returns the ID of the instance that the interface is attached to; empty when its account sees none,
+// as of what an AWS service runs.
 func (r NetworkInterface) ShownInstanceID() string {
 	if r.Attachment == nil || r.Attachment.InstanceOwnerID != r.Account {
 		return ""

@@ -18,8 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// A machine of a Fargate pod is a node of its cluster as its guest would make it: with another name, label and taint, as
-// large as the pod, which has the address of the node.
+// The machine of a Fargate pod is a node of its cluster as its guest would make it: with another name, label and taint,
+// as large as the pod, which has the address of the node.
 
 const (
 	fargateCompute = "eks.amazonaws.com/compute-type"
@@ -80,8 +80,8 @@ func (k *kubelet) providerID() string {
 	return "aws:///" + k.instance.AvailabilityZone + "/" + k.instance.ID
 }
 
-// fargateResources returns the capacity of the machine of a Fargate pod, and what its kubelet leaves of it to the pod: all
-// but the memory below which it evicts.
+// fargateResources returns the capacity of the machine of a Fargate pod, and what its kubelet leaves of it to the pod:
+// all but the memory below which it evicts.
 func fargateResources(f record.FargateMachine) (capacity, allocatable corev1.ResourceList) {
 	const mebi, gibi, evicted = 1 << 20, 1 << 30, 100
 	capacity = corev1.ResourceList{

@@ -57,9 +57,9 @@ const (
 	fargateNodePrefix = "fargate-"
 )
 
-// Launch launches the machine of a Fargate pod, or returns the one that was launched for the same capacity before, as it
-// is now: the network interface of one that has ended may be gone, and is empty then. Errors are those of the EC2 API,
-// such as InsufficientFreeAddressesInSubnet.
+// Launch launches the machine of a Fargate pod, or returns the one that was launched for the same capacity before, as
+// it is now: the network interface of one that has ended may be gone, and is empty then. Errors are those of the EC2
+// API, such as InsufficientFreeAddressesInSubnet.
 func (f Fargate) Launch(ctx context.Context, l FargateLaunch) (record.Instance, record.NetworkInterface, error) {
 	sc := resource.Scope{Context: ctx, Account: l.Account, Region: l.Region}
 	if l.Machine.Capacity == "" {

@@ -90,18 +90,6 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 	if err := g.limitV2(Limits{CPUs: 2, MemoryBytes: 8 << 30}); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		// A machine of a part of a CPU.
-		if err := g.limitV2(Limits{CPUs: 1, MilliCPUs: 250, MemoryBytes: 512 << 20}); err != nil {
-			t.Fatal(err)
-		}
-		for file, want := range map[string]string{"cpu.max": "25000 100000", "cpu.weight": "25",
-			"memory.max": "536870912"} {
-			if got, err := readFile(g.groupDir(host[0]), file); err != nil || !strings.HasPrefix(got, want) {
-				t.Errorf("%s is %q, %v; want %q", file, got, err, want)
-			}
-		}
-	}()
 	if err := g.EnableControllers(); err == nil {
 		t.Error("init.scope has no cgroup.procs, yet EnableControllers said nothing")
 	}
@@ -125,6 +113,16 @@ func TestVersion2DelegatesAndLimits(t *testing.T) {
 	scope := filepath.Join(root, "coracle/owner/i-1/machine/exec.scope")
 	if _, err := g.OpenProcesses("exec.scope"); err == nil || !strings.Contains(err.Error(), scope+"/cgroup.procs") {
 		t.Errorf("OpenProcesses says %v, and looks elsewhere than in %s", err, scope)
+	}
+
+	// A machine of a part of a CPU. These files keep the rest of what they had.
+	if err := g.limitV2(Limits{CPUs: 1, MilliCPUs: 250, MemoryBytes: 512 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"cpu.max": "25000 100000", "cpu.weight": "25", "memory.max": "536870912"} {
+		if got, err := readFile(g.groupDir(host[0]), file); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s is %q, %v; want %q", file, got, err, want)
+		}
 	}
 }
 

@@ -75,7 +75,7 @@ const (
 	StatusFile = "status.json" // a Status; writer: launch
 	// LeaseFile is a boot.Lease. Each boot gives the machine a copy of it (boot.HostDir).
 	LeaseFile = "dhcp.json"
-	// FargateFile and FargateTokenFile are there for the machine of a Fargate pod. Each boot gives its root copies of them.
+	// FargateFile and FargateTokenFile are there for the machine of a Fargate pod. Each boot gives its root copies.
 	FargateFile      = boot.FargateFile
 	FargateTokenFile = boot.FargateTokenFile
 	// RunDir is the machine's boot.Dir: the machine writes there, and the host reads it by package guestfile.
