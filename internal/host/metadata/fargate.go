@@ -12,9 +12,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// The machine of a Fargate pod has no instance metadata: the pod has its address, and is to find nothing here. Its guest
-// gets the credentials of the pod execution role, of which the pod sees none either: for a token that the host gives to
-// the machine's root.
+// The machine of a Fargate pod has no instance metadata: the pod has its address, and is to find nothing here. Its
+// guest gets the credentials of the pod execution role, of which the pod sees none either: for a token that the host
+// gives to the machine's root.
 
 // fargatePath is where the guest of a Fargate machine finds the credentials of its pod execution role.
 const fargatePath = "/fargate/credentials"

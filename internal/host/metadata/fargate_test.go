@@ -133,7 +133,8 @@ func TestFargate(t *testing.T) {
 
 	// An instance of the account has no such path.
 	w.change(func(i *record.Instance) { i.Fargate = nil })
-	if status, c := do(http.MethodGet, fargatePath, "Authorization", token); status == http.StatusOK || c.AccessKeyID != "" {
+	if status, c := do(http.MethodGet, fargatePath, "Authorization", token); status == http.StatusOK ||
+		c.AccessKeyID != "" {
 		t.Errorf("an instance gets %d, %+v", status, c)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // TestFargateMachines makes nodes of the machines of Fargate pods, and runs the pods that are bound to them.
 func TestFargateMachines(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, apiservertest.Options{})
+	w := newFixture(t, apiservertest.Options{Controllers: []string{"serviceaccount-controller"}})
 	var refused bool
 	credentials := w.options.Credentials
 	w.options.Credentials = func(ctx context.Context, i record.Instance) (aws.Credentials, error) {
@@ -77,9 +77,10 @@ func TestFargateMachines(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
 		Spec: template("web", corev1.RestartPolicyAlways).Spec}
 	pod.Spec.NodeName = node.Name
-	if _, err := admin.CoreV1().Pods("default").Create(ctx, &pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	eventually.Nil(t, "the namespace has its service account", func() error {
+		_, err := admin.CoreV1().Pods("default").Create(ctx, &pod, metav1.CreateOptions{})
+		return err
+	})
 	eventually.True(t, "the pod runs, with the address of its node", func() bool {
 		p, err := admin.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
 		return err == nil && p.Status.Phase == corev1.PodRunning && p.Status.PodIP == p.Status.HostIP &&

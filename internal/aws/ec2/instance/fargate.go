@@ -75,7 +75,8 @@ func (f Fargate) Launch(ctx context.Context, l FargateLaunch) (record.Instance, 
 	err = f.s.CommitPlan(sc, nil, func(c *resource.Change) (err error) {
 		id := resource.NewID(c.Instances.Prefix)
 		// Requests have no client tokens under this prefix: those of RunInstances name reservations.
-		existing, err := c.CheckClientToken(&l.Machine.Capacity, c.Instances.Naming, id, l.Machine.Capacity)
+		existing, err := c.CheckClientToken(&l.Machine.Capacity, c.Instances.Naming, id,
+			&struct{ Capacity string }{l.Machine.Capacity})
 		if err != nil {
 			return err
 		}
