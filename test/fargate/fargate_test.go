@@ -1,0 +1,291 @@
+//go:build linux
+
+// Package fargate tests pods without nodes, as their users see them with the unmodified aws and kubectl. The tests need
+// root.
+package fargate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/test/harness"
+	"github.com/coracle-eks/coracle/test/harness/clustertest"
+)
+
+// executionRole is the name of the pod execution role.
+const executionRole = "fargate-pods"
+
+// world is a cluster without nodes, with private subnets.
+type world struct {
+	*clustertest.Fixture
+	t       testing.TB
+	private []string // subnets, in two zones
+}
+
+func newWorld(t testing.TB, name string) *world {
+	t.Helper()
+	w := &world{Fixture: clustertest.Empty(t, name, "1.35"), t: t}
+	var subnets struct {
+		Subnets []struct{ VpcId, AvailabilityZone string }
+	}
+	w.AWS(&subnets, append([]string{"ec2", "describe-subnets", "--subnet-ids"}, w.SubnetIDs...)...)
+	var table struct{ RouteTable struct{ RouteTableId string } }
+	w.AWS(&table, "ec2", "create-route-table", "--vpc-id", subnets.Subnets[0].VpcId)
+	for i, s := range subnets.Subnets[:2] {
+		var made struct{ Subnet struct{ SubnetId string } }
+		w.AWS(&made, "ec2", "create-subnet", "--vpc-id", s.VpcId, "--availability-zone", s.AvailabilityZone,
+			"--cidr-block", fmt.Sprintf("172.31.%d.0/24", 200+i))
+		w.AWS(nil, "ec2", "associate-route-table", "--subnet-id", made.Subnet.SubnetId, "--route-table-id",
+			table.RouteTable.RouteTableId)
+		w.private = append(w.private, made.Subnet.SubnetId)
+	}
+	w.AWS(nil, "iam", "create-role", "--role-name", executionRole, "--assume-role-policy-document",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks-fargate-pods.amazonaws.com"},
+		"Action":"sts:AssumeRole","Condition":{"ArnLike":{"aws:SourceArn":"arn:aws:eks:`+harness.Region+
+			`:111122223333:fargateprofile/`+name+`/*"}}}]}`)
+	w.AWS(nil, "iam", "attach-role-policy", "--role-name", executionRole, "--policy-arn",
+		"arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy")
+	return w
+}
+
+// profile creates a profile for namespaces, and waits until it is active.
+func (w *world) profile(name string, namespaces ...string) {
+	w.t.Helper()
+	var selectors []string
+	for _, n := range namespaces {
+		selectors = append(selectors, "namespace="+n)
+	}
+	w.AWS(nil, slices.Concat([]string{"eks", "create-fargate-profile", "--cluster-name", w.Cluster,
+		"--fargate-profile-name", name, "--pod-execution-role-arn", clustertest.RoleARN(executionRole), "--subnets"},
+		w.private, []string{"--selectors"}, selectors)...)
+	w.Run("", "aws", "eks", "wait", "fargate-profile-active", "--cluster-name", w.Cluster, "--fargate-profile-name", name)
+}
+
+// pod is a Pod, as far as the tests look.
+type pod struct {
+	Metadata struct {
+		Name, UID           string
+		Labels, Annotations map[string]string
+	}
+	Spec struct {
+		NodeName, SchedulerName, PriorityClassName string
+		Priority                                   int
+	}
+	Status struct {
+		Phase, PodIP, HostIP, NominatedNodeName string
+	}
+}
+
+func (w *world) pods(namespace, selector string) []pod {
+	w.t.Helper()
+	var list struct{ Items []pod }
+	w.JSON(&list, "get", "pods", "-n", namespace, "-l", selector)
+	return list.Items
+}
+
+// workload are two servers behind a Service, and a client.
+const workload = `apiVersion: v1
+kind: Namespace
+metadata: {name: fargate}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: fargate}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: web
+        image: registry.k8s.io/e2e-test-images/agnhost:2.53
+        args: [netexec, --http-port=8080]
+        ports: [{containerPort: 8080}]
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: fargate}
+spec:
+  selector: {app: web}
+  ports: [{port: 80, targetPort: 8080}]
+`
+
+// TestPodsWithoutNodes follows a Deployment in a namespace with a Fargate profile from the profile to its end.
+func TestPodsWithoutNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "ironman-2022")
+	w.profile("demo", "fargate")
+	if got := w.Run(w.Config, "kubectl", "get", "mutatingwebhookconfigurations", "-o", "name"); !strings.Contains(got,
+		"/0500-amazon-eks-fargate-mutation.amazonaws.com\n") {
+		t.Errorf("the webhooks are %s", got)
+	}
+	w.Apply(workload)
+	w.rollout("deployment/web")
+	pods := w.pods("fargate", "app=web")
+	if len(pods) != 2 {
+		t.Fatalf("there are %d pods", len(pods))
+	}
+	for _, p := range pods {
+		w.checkPod(p)
+	}
+	w.checkMachines(pods)
+
+	// What a pod reaches: the other one behind its Service, and no metadata.
+	first := pods[0].Metadata.Name
+	if got := w.Run(w.Config, "kubectl", "-n", "fargate", "exec", first, "--", "/agnhost", "connect", "--timeout=5s",
+		"web:80"); got != "" {
+		t.Errorf("the Service answers %s", got)
+	}
+	if got := w.Run(w.Config, "kubectl", "-n", "fargate", "logs", first); !strings.Contains(got, "8080") {
+		t.Errorf("the log of the pod is %q", got)
+	}
+	audit := w.Run("", "coracle", "audit", "--data-dir", w.Dir, "--cluster", w.Cluster, "pod/"+first, "-n", "fargate")
+	for _, want := range []string{"eks:fargate-scheduler", "0500-amazon-eks-fargate-mutation.amazonaws.com"} {
+		if !strings.Contains(audit, want) {
+			t.Errorf("the audit of the pod lacks %s:\n%s", want, audit)
+		}
+	}
+
+	// Without pods there are no nodes and no network interfaces.
+	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "deployment", "web")
+	w.awaitNothing()
+	w.AWS(nil, "eks", "delete-fargate-profile", "--cluster-name", w.Cluster, "--fargate-profile-name", "demo")
+	w.Run("", "aws", "eks", "wait", "fargate-profile-deleted", "--cluster-name", w.Cluster, "--fargate-profile-name",
+		"demo")
+}
+
+// rollout waits for a workload in the namespace fargate, and tells what its pods and nodes are like if it does not come.
+func (w *world) rollout(what string) {
+	w.t.Helper()
+	if _, _, err := w.Try(w.Config, "kubectl", "-n", "fargate", "rollout", "status", what,
+		"--timeout="+eventually.Limit.String()); err != nil {
+		for _, args := range [][]string{{"describe", "pods", "-n", "fargate"}, {"describe", "nodes"},
+			{"get", "csr", "-o", "wide"}} {
+			out, _, _ := w.Try(w.Config, "kubectl", args...)
+			w.t.Log(out)
+		}
+		out, _, _ := w.Try("", "coracle", "status", "--data-dir", w.Dir)
+		w.t.Fatalf("%s: %v\n%s", what, err, out)
+	}
+}
+
+// checkPod checks what Fargate makes of a pod.
+func (w *world) checkPod(p pod) {
+	w.t.Helper()
+	name := p.Metadata.Name
+	for what, is := range map[string][2]string{
+		"profile":        {p.Metadata.Labels["eks.amazonaws.com/fargate-profile"], "demo"},
+		"capacity":       {p.Metadata.Annotations["CapacityProvisioned"], "0.25vCPU 0.5GB"},
+		"logging":        {p.Metadata.Annotations["Logging"], "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND"},
+		"scheduler":      {p.Spec.SchedulerName, "fargate-scheduler"},
+		"priority class": {p.Spec.PriorityClassName, "system-node-critical"},
+		"host address":   {p.Status.HostIP, p.Status.PodIP},
+		"node": {p.Spec.NodeName, "fargate-ip-" + strings.ReplaceAll(p.Status.PodIP, ".", "-") + "." + harness.Region +
+			".compute.internal"},
+	} {
+		if is[0] != is[1] {
+			w.t.Errorf("the %s of %s is %q, want %q", what, name, is[0], is[1])
+		}
+	}
+	if p.Spec.Priority != 2000001000 {
+		w.t.Errorf("the priority of %s is %d", name, p.Spec.Priority)
+	}
+	events := w.Run(w.Config, "kubectl", "-n", "fargate", "get", "events", "--field-selector", "involvedObject.name="+name,
+		"-o", `jsonpath={range .items[*]}{.reason}|{.source.component}{.reportingComponent}|{.message}{"\n"}{end}`)
+	for _, want := range []string{
+		`LoggingDisabled|fargate-scheduler`, `Disabled logging because aws-logging configmap was not found. configmap ` +
+			`"aws-logging" not found`,
+		`Scheduled|fargate-scheduler`, `Successfully assigned fargate/` + name + ` to ` + p.Spec.NodeName,
+	} {
+		if !strings.Contains(events, want) {
+			w.t.Errorf("the events of %s lack %q:\n%s", name, want, events)
+		}
+	}
+	var node clustertest.Node
+	w.JSON(&node, "get", "node", p.Spec.NodeName)
+	for label, want := range map[string]string{
+		"eks.amazonaws.com/compute-type": "fargate",
+		"kubernetes.io/hostname":         "ip-" + strings.ReplaceAll(p.Status.PodIP, ".", "-") + "." + harness.Region + ".compute.internal",
+		"topology.kubernetes.io/region":  harness.Region,
+	} {
+		if got := node.Metadata.Labels[label]; got != want {
+			w.t.Errorf("label %s of %s is %q, want %q", label, node.Metadata.Name, got, want)
+		}
+	}
+	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "eks.amazonaws.com/compute-type" {
+		w.t.Errorf("the taints of %s are %v", node.Metadata.Name, node.Spec.Taints)
+	}
+}
+
+// checkMachines checks that the machines of pods are Amazon's: what the account sees of them are network interfaces.
+func (w *world) checkMachines(pods []pod) {
+	w.t.Helper()
+	if out := w.Run("", "aws", "ec2", "describe-instances", "--query", "Reservations", "--output", "json"); strings.TrimSpace(
+		out) != "[]" {
+		w.t.Errorf("describe-instances shows %s", out)
+	}
+	if out := w.Run("", "aws", "ec2", "describe-volumes", "--query", "Volumes", "--output", "json"); strings.TrimSpace(
+		out) != "[]" {
+		w.t.Errorf("describe-volumes shows %s", out)
+	}
+	for _, p := range pods {
+		var out struct {
+			NetworkInterfaces []struct {
+				NetworkInterfaceId, SubnetId string
+				RequesterManaged             bool
+				Groups                       []struct{ GroupId string }
+				Attachment                   struct{ InstanceId, Status string }
+			}
+		}
+		w.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=addresses.private-ip-address,Values="+
+			p.Status.PodIP)
+		if len(out.NetworkInterfaces) != 1 {
+			w.t.Fatalf("the pod %s has the network interfaces %+v", p.Metadata.Name, out)
+		}
+		i := out.NetworkInterfaces[0]
+		if !i.RequesterManaged || i.Attachment.InstanceId != "" || i.Attachment.Status != "attached" ||
+			!slices.Contains(w.private, i.SubnetId) || len(i.Groups) != 1 || i.Groups[0].GroupId != w.Group {
+			w.t.Errorf("the network interface of %s is %+v", p.Metadata.Name, i)
+		}
+		if _, refused, err := w.Try("", "aws", "ec2", "delete-network-interface", "--network-interface-id",
+			i.NetworkInterfaceId); err == nil {
+			w.t.Errorf("a user deletes the network interface of a pod: %s", refused)
+		}
+	}
+}
+
+var errStillThere = errors.New("it is still there")
+
+// awaitNothing waits until no node and no network interface of Fargate is left.
+func (w *world) awaitNothing() {
+	w.t.Helper()
+	eventually.Nil(w.t, "nodes and network interfaces go with their pods", func() error {
+		nodes, err := w.TryNodes()
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if strings.HasPrefix(n.Metadata.Name, "fargate-") {
+				return fmt.Errorf("node %s: %w", n.Metadata.Name, errStillThere)
+			}
+		}
+		var out struct {
+			NetworkInterfaces []json.RawMessage
+		}
+		w.AWS(&out, append([]string{"ec2", "describe-network-interfaces", "--filters",
+			"Name=subnet-id,Values=" + strings.Join(w.private, ",")})...)
+		if n := len(out.NetworkInterfaces); n > 0 {
+			return fmt.Errorf("%d network interfaces: %w", n, errStillThere)
+		}
+		return nil
+	})
+}
+
