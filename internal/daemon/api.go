@@ -78,6 +78,10 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	if err != nil {
 		return nil, err
 	}
+	profiles, err := quotaOf(eksservice.FargateProfileQuota, "Fargate profiles")
+	if err != nil {
+		return nil, err
+	}
 	clusters, err := quotaOf(eksservice.ClusterQuota, "clusters")
 	if err != nil {
 		return nil, err
@@ -85,7 +89,8 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	issuers := stsservice.NewIssuers(d.store, d.outbound, d.log)
 	eks := eksservice.Options{
 		Store: d.store, EC2: f.ec2, ServiceLinkedRoles: iamservice.NewServiceLinkedRoles(d.store, nil), Catalog: d.catalog,
-		NodegroupsPerCluster: nodegroups, ClustersPerRegion: clusters, MayAddCluster: etcd.MayAddCluster,
+		NodegroupsPerCluster: nodegroups, FargateProfilesPerCluster: profiles, ClustersPerRegion: clusters,
+		MayAddCluster: etcd.MayAddCluster,
 		Advertise: func(ctx context.Context, clusterID string) (string, []byte) {
 			return clusterproxy.URL(ctx, clusterID), d.authority.PEM
 		}}

@@ -101,6 +101,7 @@ var Rules = []Rule{
 	{"internal/aws/eks/addon", append([]string{"internal/catalog"}, eksShared...), outside, eksPart},
 	{"internal/aws/eks/cluster", append([]string{"internal/aws/iam/policy", "internal/turn", "kubernetes"},
 		eksShared...), outside, eksPart},
+	{"internal/aws/eks/fargate", append([]string{"internal/ami"}, eksShared...), outside, eksPart},
 	{"internal/aws/eks/nodegroup", append([]string{"internal/ami", "internal/instancetype", "kubernetes"},
 		eksShared...), outside,
 		eksPart},

@@ -115,7 +115,7 @@ func TestRefusals(t *testing.T) {
 		record.Nodegroup{ClusterID: w.Row("noded").ID, Name: "ng"})
 	w.Create("fargated")
 	ekstest.Put(w.T, record.FargateProfiles(w.Store), record.FargateProfileKey(ekstest.Account, ekstest.Region,
-		"fargated", "fp"), record.FargateProfile{ClusterID: w.Row("fargated").ID, Name: "fp"})
+		"fargated", "fp"), record.FargateProfile{ClusterID: w.Row("fargated").ID, Cluster: "fargated", Name: "fp"})
 	if _, err := w.Client.CreateCluster(t.Context(), ekstest.Request("creating")); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 //
 //   - [cluster]: clusters, their configuration, versions and insights
 //   - [nodegroup]: managed node groups
+//   - [fargate]: Fargate profiles
 //   - [addon]: EKS add-ons
 //   - [access]: access entries and access policies
 //   - [podidentity]: pod identity associations
@@ -27,6 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/access"
 	"github.com/coracle-eks/coracle/internal/aws/eks/addon"
 	"github.com/coracle-eks/coracle/internal/aws/eks/cluster"
+	"github.com/coracle-eks/coracle/internal/aws/eks/fargate"
 	"github.com/coracle-eks/coracle/internal/aws/eks/nodegroup"
 	"github.com/coracle-eks/coracle/internal/aws/eks/podidentity"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
@@ -40,6 +42,9 @@ import (
 // NodegroupQuota is the variable of the environment that raises the quota of managed node groups, as a request to
 // Service Quotas does on AWS.
 const NodegroupQuota = nodegroup.QuotaVariable
+
+// FargateProfileQuota is the variable of the environment that raises the quota of Fargate profiles.
+const FargateProfileQuota = fargate.QuotaVariable
 
 // ClusterQuota is the variable of the environment that raises the quota of clusters in a region.
 const ClusterQuota = cluster.QuotaVariable
@@ -58,6 +63,8 @@ type Options struct {
 	Catalog            Catalog
 	// NodegroupsPerCluster is the quota of managed node groups, [nodegroup.DefaultPerCluster] unless set.
 	NodegroupsPerCluster int
+	// FargateProfilesPerCluster is the quota of Fargate profiles, [fargate.DefaultPerCluster] unless set.
+	FargateProfilesPerCluster int
 	// ClustersPerRegion is the quota of clusters that an account has in a region, [cluster.DefaultPerRegion] unless set.
 	ClustersPerRegion int
 	// MayAddCluster reports whether an account that has some of all clusters may have another one; always unless set.
@@ -73,6 +80,7 @@ type Service struct {
 	Access      *access.Service
 	Addons      *addon.Service
 	Clusters    *cluster.Service
+	Fargate     *fargate.Service
 	Nodegroups  *nodegroup.Service
 	PodIdentity *podidentity.Service
 	Tags        *tagging.Service
@@ -90,13 +98,16 @@ func New(o Options) *Service {
 	nodegroups := nodegroup.New(nodegroup.Options{
 		Records: records, Principals: principals, EC2: o.EC2, PerCluster: o.NodegroupsPerCluster,
 	})
+	profiles := fargate.New(records, principals, o.FargateProfilesPerCluster)
 	return &Service{
 		Access: entries,
 		Addons: addon.New(records, principals, o.Catalog),
 		Clusters: cluster.New(cluster.Options{
 			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
-			Advertise: o.Advertise, KMS: o.KMS, PerRegion: o.ClustersPerRegion, MayAdd: o.MayAddCluster,
+			FargateProfiles: profiles, Advertise: o.Advertise, KMS: o.KMS, PerRegion: o.ClustersPerRegion,
+			MayAdd: o.MayAddCluster,
 		}),
+		Fargate:     profiles,
 		Nodegroups:  nodegroups,
 		PodIdentity: podidentity.New(records, principals),
 		Tags:        tagging.New(records),
@@ -110,6 +121,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	s.Access.Register(mux)
 	s.Addons.Register(mux)
 	s.Clusters.Register(mux)
+	s.Fargate.Register(mux)
 	s.Nodegroups.Register(mux)
 	s.PodIdentity.Register(mux)
 	s.Tags.Register(mux)

@@ -227,10 +227,7 @@ func (s *Service) dependents(ctx context.Context, r record.Role) ([]string, erro
 		var rows []store.Row[record.FargateProfile]
 		rows, err = record.FargateProfiles(s.store).List(ctx, prefix)
 		for _, row := range rows {
-			if parts := store.Parts(row.Key); len(parts) >= 3 {
-				arns = append(arns, "arn:aws:eks:"+parts[1]+":"+parts[0]+":fargateprofile/"+strings.Join(parts[2:],
-					"/"))
-			}
+			arns = append(arns, row.Value.ARN())
 		}
 	case "autoscaling.amazonaws.com":
 		// There may be several, with suffixes; a group has one of them.

@@ -42,14 +42,21 @@ type Nodegroups interface {
 	TooOldFor(ctx context.Context, version string, c record.Cluster) (string, error)
 }
 
+// FargateProfiles knows the versions of Fargate nodes.
+type FargateProfiles interface {
+	// HasOutdatedNodes reports whether a Fargate node has another minor version than its cluster.
+	HasOutdatedNodes(ctx context.Context, c record.Cluster) (bool, error)
+}
+
 // Options configures a Service.
 type Options struct {
-	Records       *resource.Records
-	Principals    *principal.Directory
-	AccessEntries AccessEntries
-	Nodegroups    Nodegroups
-	Advertise     Advertise
-	KMS           KMS
+	Records         *resource.Records
+	Principals      *principal.Directory
+	AccessEntries   AccessEntries
+	Nodegroups      Nodegroups
+	FargateProfiles FargateProfiles
+	Advertise       Advertise
+	KMS             KMS
 	// PerRegion is the quota of clusters that an account has in a region, [DefaultPerRegion] unless set.
 	PerRegion int
 	// MayAdd reports whether an account that has some of all clusters may have another one; always unless set.
@@ -68,7 +75,7 @@ type Service struct {
 	nodegroups      Nodegroups
 	advertise       Advertise
 	kms             KMS
-	fargateProfiles store.Table[record.FargateProfile]
+	fargateProfiles FargateProfiles
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
 	vpcs            store.Table[record.VPC]
@@ -87,7 +94,7 @@ func New(o Options) *Service {
 		nodegroups:      o.Nodegroups,
 		advertise:       o.Advertise,
 		kms:             o.KMS,
-		fargateProfiles: record.FargateProfiles(rows),
+		fargateProfiles: o.FargateProfiles,
 		subnets:         record.Subnets(rows),
 		securityGroups:  record.SecurityGroups(rows),
 		vpcs:            record.VPCs(rows),

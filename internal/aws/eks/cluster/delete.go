@@ -77,7 +77,7 @@ func (s *Service) deletable(ctx context.Context, c record.Cluster) error {
 	} else if len(groups) > 0 {
 		return exception.InUse(c.Name, "Cluster has nodegroups attached")
 	}
-	if profiles, err := s.fargateProfilesOf(ctx, c); err != nil {
+	if profiles, err := s.FargateProfilesOf(ctx, c); err != nil {
 		return err
 	} else if len(profiles) > 0 {
 		return exception.InUse(c.Name, "Cluster has fargate profiles attached")

@@ -77,6 +77,13 @@ func (s *Service) UpdateClusterVersion(
 					"Nodegroups %s must be updated to match cluster version %s before updating cluster version",
 					names, c.Version)
 			}
+			if outdated, err := s.fargateProfiles.HasOutdatedNodes(ctx, *c); err != nil {
+				return nil, err
+			} else if outdated {
+				return nil, exception.InvalidRequest(name,
+					"Kubelet version of Fargate pods must be updated to match cluster version %s before updating cluster "+
+						"version; Please recycle all offending pod replicas", c.Version)
+			}
 			if !in.Force {
 				for _, i := range upgradeInsights(*c, cp) {
 					if i.InsightStatus.Status == types.InsightStatusValueError {

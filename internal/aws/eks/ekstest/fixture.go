@@ -198,6 +198,9 @@ func (f *Fixture) Seed() {
 		`"Action":["sts:AssumeRole","sts:TagSession"]}`
 	role("/", "eks-service", trust(toEKS))
 	role("/", "node", trust(`{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}`))
+	role("/", "fargate", trust(`{"Effect":"Allow","Principal":{"Service":"`+principal.FargatePods+`"},`+
+		`"Action":"sts:AssumeRole","Condition":{"ArnLike":{"aws:SourceArn":"arn:aws:eks:`+Region+`:`+Account+
+		`:fargateprofile/*"}}}`))
 	role(
 		"/",
 		"denies",
@@ -353,6 +356,9 @@ const ClusterARN = "arn:aws:eks:" + Region + ":" + Account + ":cluster/"
 
 // PolicyPrefix is the ARN of an access policy without its name.
 const PolicyPrefix = "arn:aws:eks::aws:cluster-access-policy/"
+
+// FargateRole is a role that the machines of Fargate pods may have.
+const FargateRole = "arn:aws:iam::" + Account + ":role/fargate"
 
 // NodeRole is a role that EC2 may assume.
 const NodeRole = "arn:aws:iam::" + Account + ":role/node"

@@ -20,6 +20,7 @@ func (f *Fixture) Contents() map[string]int64 {
 	collect(f, all, "update", record.Updates(f.Store))
 	collect(f, all, "accessentry", record.AccessEntries(f.Store))
 	collect(f, all, "nodegroup", record.Nodegroups(f.Store))
+	collect(f, all, "fargateprofile", record.FargateProfiles(f.Store))
 	collect(f, all, "addon", record.Addons(f.Store))
 	collect(f, all, "association", record.PodIdentityAssociations(f.Store))
 	return all

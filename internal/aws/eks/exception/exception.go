@@ -1,5 +1,5 @@
 // Package exception makes the exceptions with which the EKS API refuses a request: types of AWS's SDK, with a message
-// that explains what is wrong, and the name of the cluster, node group or add-on that it is about.
+// that explains what is wrong, and the name of the cluster, node group, add-on or Fargate profile that it is about.
 package exception
 
 import (
@@ -12,16 +12,17 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// About names what an exception is about: a cluster, or a node group or an add-on of it.
-type About struct{ Cluster, Nodegroup, Addon string }
+// About names what an exception is about: a cluster, or a node group, an add-on or a Fargate profile of it.
+type About struct{ Cluster, Nodegroup, Addon, FargateProfile string }
 
 // InvalidParameter returns an InvalidParameterException.
 func (a About) InvalidParameter(format string, args ...any) error {
 	return &types.InvalidParameterException{
-		Message:       new(fmt.Sprintf(format, args...)),
-		ClusterName:   named(a.Cluster),
-		NodegroupName: named(a.Nodegroup),
-		AddonName:     named(a.Addon),
+		Message:            new(fmt.Sprintf(format, args...)),
+		ClusterName:        named(a.Cluster),
+		NodegroupName:      named(a.Nodegroup),
+		AddonName:          named(a.Addon),
+		FargateProfileName: named(a.FargateProfile),
 	}
 }
 
@@ -48,10 +49,11 @@ func (a About) InUse(format string, args ...any) error {
 // NotFound returns a ResourceNotFoundException.
 func (a About) NotFound(format string, args ...any) error {
 	return &types.ResourceNotFoundException{
-		Message:       new(fmt.Sprintf(format, args...)),
-		ClusterName:   named(a.Cluster),
-		NodegroupName: named(a.Nodegroup),
-		AddonName:     named(a.Addon),
+		Message:            new(fmt.Sprintf(format, args...)),
+		ClusterName:        named(a.Cluster),
+		NodegroupName:      named(a.Nodegroup),
+		AddonName:          named(a.Addon),
+		FargateProfileName: named(a.FargateProfile),
 	}
 }
 

@@ -31,6 +31,9 @@ func Parse(arn string) (p Principal, ok bool) {
 	return Principal{ARN: arn, Account: m[1], Kind: m[3], path: m[4], Name: m[5]}, true
 }
 
+// HasPath reports whether p is a user or role with a path other than "/".
+func (p Principal) HasPath() bool { return len(p.path) > len("/") }
+
 // ServiceLinked reports whether p is a service-linked role, which only its service manages.
 func (p Principal) ServiceLinked() bool {
 	return p.Kind == "role" && strings.HasPrefix(p.path, "/aws-service-role/")

@@ -33,6 +33,29 @@ func (r *Records) NodegroupsOf(ctx context.Context, c record.Cluster) ([]record.
 	return ValuesOf(ctx, r.Nodegroups, c, func(n record.Nodegroup) string { return n.ClusterID })
 }
 
+// FargateProfile returns a copy of a Fargate profile of the caller's cluster, and the cluster; or a
+// ResourceNotFoundException.
+func (r *Records) FargateProfile(
+	ctx context.Context, cluster, name string,
+) (store.Row[record.FargateProfile], store.Row[record.Cluster], error) {
+	at := ScopeOf(ctx)
+	c, err := r.Cluster(ctx, cluster)
+	if err != nil {
+		return store.Row[record.FargateProfile]{}, c, err
+	}
+	row, err := r.FargateProfiles.Copy(ctx, record.FargateProfileKey(at.Account, at.Region, cluster, name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
+		about := exception.About{Cluster: cluster, FargateProfile: name}
+		return row, c, about.NotFound("No Fargate Profile found with name: %s.", name)
+	}
+	return row, c, err
+}
+
+// FargateProfilesOf returns a cluster's Fargate profiles, by name.
+func (r *Records) FargateProfilesOf(ctx context.Context, c record.Cluster) ([]record.FargateProfile, error) {
+	return ValuesOf(ctx, r.FargateProfiles, c, func(p record.FargateProfile) string { return p.ClusterID })
+}
+
 // Addon returns a copy of an add-on of the caller's cluster, and the cluster; or a ResourceNotFoundException.
 func (r *Records) Addon(
 	ctx context.Context, about exception.About,

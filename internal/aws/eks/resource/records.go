@@ -18,15 +18,16 @@ import (
 
 // Records reads and writes the objects that more than one part of the EKS API needs.
 type Records struct {
-	Store         *store.Store
-	Clusters      store.Table[record.Cluster]
-	Connected     store.Table[record.ConnectedCluster]
-	ControlPlanes store.Table[record.ControlPlane]
-	Updates       store.Table[record.Update]
-	AccessEntries store.Table[record.AccessEntry]
-	Nodegroups    store.Table[record.Nodegroup]
-	Addons        store.Table[record.Addon]
-	Associations  store.Table[record.PodIdentityAssociation]
+	Store           *store.Store
+	Clusters        store.Table[record.Cluster]
+	Connected       store.Table[record.ConnectedCluster]
+	ControlPlanes   store.Table[record.ControlPlane]
+	Updates         store.Table[record.Update]
+	AccessEntries   store.Table[record.AccessEntry]
+	Nodegroups      store.Table[record.Nodegroup]
+	FargateProfiles store.Table[record.FargateProfile]
+	Addons          store.Table[record.Addon]
+	Associations    store.Table[record.PodIdentityAssociation]
 
 	Now func() time.Time
 }
@@ -34,16 +35,17 @@ type Records struct {
 // NewRecords returns the records over the tables of a store.
 func NewRecords(s *store.Store, now func() time.Time) *Records {
 	return &Records{
-		Store:         s,
-		Clusters:      record.Clusters(s),
-		Connected:     record.ConnectedClusters(s),
-		ControlPlanes: record.ControlPlanes(s),
-		Updates:       record.Updates(s),
-		AccessEntries: record.AccessEntries(s),
-		Nodegroups:    record.Nodegroups(s),
-		Addons:        record.Addons(s),
-		Associations:  record.PodIdentityAssociations(s),
-		Now:           now,
+		Store:           s,
+		Clusters:        record.Clusters(s),
+		Connected:       record.ConnectedClusters(s),
+		ControlPlanes:   record.ControlPlanes(s),
+		Updates:         record.Updates(s),
+		AccessEntries:   record.AccessEntries(s),
+		Nodegroups:      record.Nodegroups(s),
+		FargateProfiles: record.FargateProfiles(s),
+		Addons:          record.Addons(s),
+		Associations:    record.PodIdentityAssociations(s),
+		Now:             now,
 	}
 }
 

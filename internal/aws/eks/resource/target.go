@@ -82,6 +82,25 @@ func (r *Records) OnNodegroup(ctx context.Context, action string, cluster, name 
 	return []wire.Target{t}, nil
 }
 
+// OnFargateProfile returns a Fargate profile as the target. The ARN of one that does not exist ends in a "*" for its
+// ID.
+func (r *Records) OnFargateProfile(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
+	at := ScopeOf(ctx)
+	p := record.FargateProfile{
+		Account: at.Account, Region: at.Region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
+	}
+	row, err := r.FargateProfiles.Get(ctx, p.Key())
+	switch {
+	case err == nil:
+		p = row.Value
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	t := NewTarget(action, p.ARN())
+	Conditions(t.Conditions).ResourceTags(p.Tags)
+	return []wire.Target{t}, nil
+}
+
 // OnAddon returns an add-on as the target. The ARN of one that does not exist ends in a "*" for its ID.
 func (r *Records) OnAddon(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
 	at := ScopeOf(ctx)

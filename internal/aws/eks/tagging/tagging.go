@@ -72,6 +72,11 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, error) {
 			func(n *record.Nodegroup) (string, *map[string]string) {
 				return ofCluster(c, n.ClusterID, n.ARN()), &n.Tags
 			})
+	case kind == "fargateprofile":
+		return find(ctx, s.FargateProfiles, record.FargateProfileKey(c.Account, c.Region, c.Name, name), arn,
+			func(p *record.FargateProfile) (string, *map[string]string) {
+				return ofCluster(c, p.ClusterID, p.ARN()), &p.Tags
+			})
 	case kind == "addon":
 		return find(ctx, s.Addons, record.AddonKey(c.Account, c.Region, c.Name, name), arn,
 			func(a *record.Addon) (string, *map[string]string) {
@@ -190,8 +195,8 @@ func (s *Service) handlers() []wire.Handler {
 	}
 }
 
-// TagResource adds tags to a cluster, or to an access entry, node group, add-on, pod identity association or identity
-// provider configuration of one, or changes their values.
+// TagResource adds tags to a cluster, or to an access entry, node group, Fargate profile, add-on, pod identity
+// association or identity provider configuration of one, or changes their values.
 func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*eks.TagResourceOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")
