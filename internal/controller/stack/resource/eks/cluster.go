@@ -62,7 +62,8 @@ var clusters = clusterHandler{updater[types.Cluster]{
 // clusterHandler waits for what keeps a cluster from being deleted.
 type clusterHandler struct{ updater[types.Cluster] }
 
-// Delete is part of [resource.Handler]. It waits while node groups are being deleted, and while the cluster is updated.
+// Delete is part of [resource.Handler]. It waits while node groups and Fargate profiles are being deleted, and while
+// the cluster is updated.
 func (h clusterHandler) Delete(ctx context.Context, r *resource.Request) (resource.Result, error) {
 	result, err := h.updater.Delete(ctx, r)
 	if !resource.HasCode(err, "ResourceInUseException") {
@@ -102,8 +103,24 @@ func soonFree(ctx context.Context, c *eks.Client, r *resource.Request) (bool, er
 			}
 		}
 	}
-	profiles, err := c.ListFargateProfiles(ctx, &eks.ListFargateProfilesInput{ClusterName: &r.PhysicalID})
-	return err == nil && len(profiles.FargateProfileNames) == 0, err
+	profiles := eks.NewListFargateProfilesPaginator(c, &eks.ListFargateProfilesInput{ClusterName: &r.PhysicalID})
+	for profiles.HasMorePages() {
+		page, err := profiles.NextPage(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, name := range page.FargateProfileNames {
+			out, err := c.DescribeFargateProfile(ctx, &eks.DescribeFargateProfileInput{
+				ClusterName: &r.PhysicalID, FargateProfileName: &name,
+			})
+			if resource.IsNotFound(err) {
+				continue
+			} else if err != nil || out.FargateProfile.Status != types.FargateProfileStatusDeleting {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 func clusterName(r *resource.Request) string {

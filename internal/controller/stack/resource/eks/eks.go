@@ -27,6 +27,9 @@ var Types = map[string]resource.Type{
 		Handler: clusters, NameLimit: 100, Names: []string{"Name"}, Tagged: true,
 		Refused: []string{"ActiveCertificateAuthorityId", "CertificateAuthority", "OutpostConfig", "RollbackConfig"},
 	},
+	"AWS::EKS::FargateProfile": {
+		Handler: fargateProfiles, NameLimit: 63, Names: []string{"FargateProfileName"}, Tagged: true,
+	},
 	"AWS::EKS::IdentityProviderConfig": {
 		Handler: identityProviders, NameLimit: 63, Names: []string{"IdentityProviderConfigName"}, Tagged: true,
 	},

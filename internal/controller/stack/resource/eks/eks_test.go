@@ -100,6 +100,21 @@ func lives() map[string]resourcetest.Life {
 				"Id":  "ironman/lake-own-1a2b3c", "ClusterName": "ironman", "NodegroupName": "lake-own-1a2b3c",
 			},
 		},
+		"Fargate profile with a name of its own": {
+			Type: "AWS::EKS::FargateProfile", Taken: true, Ref: "ironman|Own",
+			Properties: `{"ClusterName": "ironman", "FargateProfileName": "Own", "Subnets": ["subnet-b"],
+				"PodExecutionRoleArn": "` + ekstest.FargateRole + `", "Selectors": [{"Namespace": "default"}, {
+				"Namespace": "team-*", "Labels": [{"Key": "a", "Value": "b"}, {"Key": "c", "Value": "?"}]}]}`,
+		},
+		"Fargate profile": {
+			Type: "AWS::EKS::FargateProfile", Taken: true, Ref: "ironman|lake-own-1a2b3c",
+			Properties: `{"ClusterName": "ironman", "PodExecutionRoleArn": "` + ekstest.FargateRole + `",
+				"Selectors": [{"Namespace": "default"}], "Tags": [{"Key": "a", "Value": "b"}]}`,
+			Updates: []string{`{"Tags": [{"Key": "c", "Value": "d"}]}`, `{"Tags": null}`},
+			Attributes: map[string]string{
+				"Arn": "arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":fargateprofile/ironman/lake-own-1a2b3c/*",
+			},
+		},
 		"access entry": {
 			Type: "AWS::EKS::AccessEntry", Taken: true, Ref: ekstest.IRSARole + "|ironman",
 			Properties: `{` + entry + ekstest.IRSARole + `", "AccessPolicies": [{"PolicyArn": "` + view + `",
@@ -367,6 +382,11 @@ func TestFailuresHaveTheReasonOfEKS(t *testing.T) {
 			"AWS::EKS::Nodegroup", group,
 			"Nodegroup lake-own-1a2b3c is in status CREATE_FAILED: NodeCreationFailure: Instances failed to join [i-1]",
 		},
+		"Fargate profile": {
+			"AWS::EKS::FargateProfile", `{"ClusterName": "ironman", "PodExecutionRoleArn": "` + ekstest.FargateRole +
+				`", "Selectors": [{"Namespace": "default"}]}`,
+			"Fargate profile lake-own-1a2b3c is in status CREATE_FAILED: AccessDenied: The role was not let in",
+		},
 		"add-on": {
 			"AWS::EKS::Addon", `{"ClusterName": "ironman", "AddonName": "kube-proxy"}`,
 			"Addon kube-proxy is in status CREATE_FAILED: ConfigurationConflict: Apply failed with 2 conflicts",
@@ -432,6 +452,44 @@ func TestDeletionOfClusterWaitsForNodegroups(t *testing.T) {
 	}
 	w.reconcile()
 	w.Delete("AWS::EKS::Cluster", r)
+}
+
+// The Fargate profiles of a stack come and go one by one, although nothing in the template says so.
+func TestFargateProfilesOfAStack(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	cluster := w.cluster("ironman")
+	properties := `{"ClusterName": "ironman", "PodExecutionRoleArn": "` + ekstest.FargateRole +
+		`", "Selectors": [{"Namespace": "default"}]}`
+	one, other := w.Request("One", properties), w.Request("Other", properties)
+	handler := eks.Types["AWS::EKS::FargateProfile"]
+	if _, err := handler.Create(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := handler.Create(t.Context(), other); !resource.Retryable(err) {
+		t.Errorf("create at the same time: %v is not to be tried again", err)
+	}
+	w.reconcile()
+	w.Create("AWS::EKS::FargateProfile", one)
+	w.Create("AWS::EKS::FargateProfile", other)
+	if _, err := eks.Types["AWS::EKS::Cluster"].Delete(t.Context(), cluster); !resource.Retryable(err) {
+		t.Errorf("delete the cluster: got %v", err)
+	}
+	if _, err := handler.Delete(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := handler.Delete(t.Context(), other); !resource.Retryable(err) {
+		t.Errorf("delete at the same time: %v is not to be tried again", err)
+	}
+	w.Delete("AWS::EKS::FargateProfile", one)
+	if _, err := handler.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := eks.Types["AWS::EKS::Cluster"].Delete(t.Context(), cluster); err != nil || result.Pending <= 0 {
+		t.Errorf("with a profile that is deleted: got %+v, %v", result, err)
+	}
+	w.Delete("AWS::EKS::FargateProfile", other)
+	w.Delete("AWS::EKS::Cluster", cluster)
 }
 
 // Entries of a cluster that is being deleted go with it.

@@ -18,7 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// fixture is the EKS API with a stack in it, and plays the controllers of clusters, node groups and add-ons.
+// fixture is the EKS API with a stack in it, and plays the controllers of clusters, node groups, Fargate profiles and
+// add-ons.
 type fixture struct {
 	resourcetest.Stack
 	eks *ekstest.Fixture
@@ -60,7 +61,7 @@ func (w *fixture) remove(ops ...store.Op) {
 	}
 }
 
-// reconcile carries out what is wanted of all clusters, node groups and add-ons.
+// reconcile carries out what is wanted of all clusters, node groups, Fargate profiles and add-ons.
 func (w *fixture) reconcile() {
 	w.T.Helper()
 	at := w.eks.Store
@@ -91,6 +92,20 @@ func (w *fixture) reconcile() {
 			}}}
 		}
 		ekstest.Put(w.T, record.NodegroupStates(at), row.Key, state)
+	}
+	for _, row := range list(w, record.FargateProfiles(at)) {
+		p := row.Value
+		if p.Deleting {
+			w.remove(record.FargateProfiles(at).RemoveOp(row.Key), record.FargateProfileStates(at).RemoveOp(row.Key))
+			continue
+		}
+		state := record.FargateProfileState{ProfileID: p.ID, Created: !w.broken, Failed: w.broken}
+		if w.broken {
+			state.Issues = []types.FargateProfileIssue{{
+				Code: types.FargateProfileIssueCodeAccessDenied, Message: aws.String("The role was not let in"),
+			}}
+		}
+		ekstest.Put(w.T, record.FargateProfileStates(at), row.Key, state)
 	}
 	for _, row := range list(w, record.Addons(at)) {
 		a := row.Value
