@@ -1,5 +1,50 @@
 package node
 
+// Files and addresses of a kubelet that nodeadm and Fargate give it.
+const (
+	CAFile         = "/etc/kubernetes/pki/ca.crt" // of the cluster
+	KubeconfigFile = "/var/lib/kubelet/kubeconfig"
+	RuntimeSocket  = "unix:///run/containerd/containerd.sock"
+	// ProviderDir has ecr-credential-provider and its configuration, config.json.
+	ProviderDir = "/etc/eks/image-credential-provider"
+)
+
+// ciphers are those that EKS allows.
+var ciphers = []string{
+	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+	"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_AES_128_GCM_SHA256",
+	"TLS_RSA_WITH_AES_256_GCM_SHA384",
+}
+
+// KubeletConfig returns what the configurations of kubelets have in common, which callers add to; the value of
+// featureGates is a map[string]bool.
+func KubeletConfig(clusterDNS string) map[string]any {
+	return map[string]any{
+		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "address": "0.0.0.0",
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true,
+				"cacheTTL": "2m0s"}, "x509": map[string]any{"clientCAFile": CAFile},
+		},
+		"authorization": map[string]any{"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s",
+			"cacheUnauthorizedTTL": "30s"}},
+		"cgroupDriver": "systemd", "cgroupRoot": "/", "clusterDNS": []string{clusterDNS},
+		"clusterDomain": "cluster.local", "containerRuntimeEndpoint": RuntimeSocket,
+		"featureGates": map[string]bool{"RotateKubeletServerCertificate": true},
+		"hairpinMode":  "hairpin-veth", "logging": map[string]int{"verbosity": 2}, "protectKernelDefaults": true,
+		"readOnlyPort": 0, "serializeImagePulls": false, "serverTLSBootstrap": true, "tlsCipherSuites": ciphers,
+	}
+}
+
+// PublicImages returns the registries that are not an account's to which a kubelet brings credentials.
+func PublicImages(kubeletVersion string) []string {
+	images := []string{"public.ecr.aws"}
+	if AtLeast(kubeletVersion, "1.32") {
+		images = append(images, "ecr-public.aws.com")
+	}
+	return images
+}
+
 // FitKubelet changes in a kubelet's configuration what is different on a machine of namespaces.
 //
 // Its cgroups are made through the file system, because there is no systemd to ask; cgroup v1 is accepted where the

@@ -25,18 +25,7 @@ const (
 	kubeletConfig  = "/etc/kubernetes/kubelet/config.json"
 	kubeletDropIns = "/etc/kubernetes/kubelet/config.json.d"
 	kubeletEnv     = "/etc/eks/kubelet/environment"
-	kubeconfig     = "/var/lib/kubelet/kubeconfig"
-	providerDir    = "/etc/eks/image-credential-provider"
-	runtimeSocket  = "unix:///run/containerd/containerd.sock"
 )
-
-// ciphers are those that EKS allows.
-var ciphers = []string{
-	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-	"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_AES_128_GCM_SHA256",
-	"TLS_RSA_WITH_AES_256_GCM_SHA384",
-}
 
 // kubelet configures the kubelet: its configuration file with the user's as a drop-in, its kubeconfig, credential
 // provider and flags.
@@ -64,27 +53,17 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		name = c.Status.Instance.ID
 	}
 	maxPods := r.maxPods(c)
-	gates := map[string]bool{"RotateKubeletServerCertificate": true}
-	config := map[string]any{
-		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "address": "0.0.0.0",
-		"authentication": map[string]any{
-			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true,
-				"cacheTTL": "2m0s"}, "x509": map[string]any{"clientCAFile": caFile},
-		},
-		"authorization": map[string]any{"mode": "Webhook", "webhook": map[string]any{"cacheAuthorizedTTL": "5m0s",
-			"cacheUnauthorizedTTL": "30s"}},
-		"cgroupDriver": "systemd", "cgroupRoot": "/", "clusterDNS": []string{dns}, "clusterDomain": "cluster.local",
-		"containerRuntimeEndpoint": runtimeSocket,
+	config := node.KubeletConfig(dns)
+	gates, _ := config["featureGates"].(map[string]bool)
+	maps.Copy(config, map[string]any{
 		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "10%",
 			"nodefs.inodesFree": "5%"},
-		"featureGates": gates, "hairpinMode": "hairpin-veth", "logging": map[string]int{"verbosity": 2},
-		"maxPods": maxPods, "protectKernelDefaults": true,
+		"maxPods": maxPods,
 		"kubeReserved": map[string]string{"cpu": fmt.Sprintf("%dm", node.ReservedCPU(r.cpuCount())),
 			"ephemeral-storage": "1Gi", "memory": fmt.Sprintf("%dMi", node.ReservedMemory(maxPods))},
 		"kubeReservedCgroup": "/runtime", "systemReservedCgroup": "/system",
-		"providerID": c.Status.Instance.ProviderID(), "readOnlyPort": 0, "serializeImagePulls": false,
-		"serverTLSBootstrap": true, "tlsCipherSuites": ciphers,
-	}
+		"providerID": c.Status.Instance.ProviderID(),
+	})
 	if node.AtLeast(version, "1.33") && !node.AtLeast(version, "1.35") { // always on from 1.35
 		gates["DynamicResourceAllocation"] = true
 	}
@@ -98,9 +77,9 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 	}
 	flags := map[string]string{
 		"cloud-provider": "external", "hostname-override": name, "node-ip": ip, "config": kubeletConfig,
-		"kubeconfig": kubeconfig, "runtime-cgroups": "/runtime.slice/containerd.service",
-		"image-credential-provider-bin-dir": providerDir, "image-credential-provider-config": providerDir +
-			"/config.json", "max-pods": strconv.Itoa(maxPods),
+		"kubeconfig": node.KubeconfigFile, "runtime-cgroups": "/runtime.slice/containerd.service",
+		"image-credential-provider-bin-dir": node.ProviderDir,
+		"image-credential-provider-config":  node.ProviderDir + "/config.json", "max-pods": strconv.Itoa(maxPods),
 	}
 	if !node.AtLeast(version, "1.35") {
 		flags["pod-infra-container-image"] = c.Status.Defaults.SandboxImage
@@ -124,7 +103,7 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		}
 	}
 	clusterName := cluster.Name
-	target := kubeconfig
+	target := node.KubeconfigFile
 	if outpost {
 		clusterName, target = cluster.ID, "/var/lib/kubelet/bootstrap-kubeconfig"
 		flags["bootstrap-kubeconfig"] = target
@@ -133,18 +112,15 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		c.Status.Instance.Region)); err != nil {
 		return err
 	}
-	if _, err := os.Stat(r.rootPath(providerDir + "/ecr-credential-provider")); err != nil {
-		return fmt.Errorf("image credential provider binary was not found on path %s. error: %w", providerDir+
+	if _, err := os.Stat(r.rootPath(node.ProviderDir + "/ecr-credential-provider")); err != nil {
+		return fmt.Errorf("image credential provider binary was not found on path %s. error: %w", node.ProviderDir+
 			"/ecr-credential-provider", err)
 	}
-	images := []string{"public.ecr.aws"}
-	if node.AtLeast(version, "1.32") {
-		images = append(images, "ecr-public.aws.com")
-	}
-	if err := r.writeFile(providerDir+"/config.json", rootfs.CredentialProviderConfig(images...)); err != nil {
+	if err := r.writeFile(node.ProviderDir+"/config.json",
+		rootfs.CredentialProviderConfig(node.PublicImages(version)...)); err != nil {
 		return err
 	}
-	if err := r.writeFile(caFile, string(cluster.CertificateAuthority)); err != nil {
+	if err := r.writeFile(node.CAFile, string(cluster.CertificateAuthority)); err != nil {
 		return err
 	}
 	var words []string
@@ -154,8 +130,6 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 	return r.writeFile(kubeletEnv, "NODEADM_KUBELET_ARGS="+strings.Join(append(words, c.Spec.Kubelet.Flags...), " ")+
 		"\n")
 }
-
-const caFile = "/etc/kubernetes/pki/ca.crt"
 
 func (r *run) writeJSON(name string, value any) error {
 	data, err := json.MarshalIndent(value, "", "    ")

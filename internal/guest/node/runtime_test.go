@@ -1,4 +1,4 @@
-package nodeadm
+package node
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ func TestContainersMayNotOpenMoreFilesThanTheMachine(t *testing.T) {
 		100000:  `"rlimits":[{"hard":100000,"soft":65536,"type":"RLIMIT_NOFILE"}]`,
 		1 << 20: `"rlimits":[{"hard":1048576,"soft":65536,"type":"RLIMIT_NOFILE"}]`,
 	} {
-		var spec map[string]any
-		if err := json.Unmarshal([]byte(defaultSpec), &spec); err != nil {
+		spec, err := RuntimeSpec()
+		if err != nil {
 			t.Fatal(err)
 		}
 		limitFiles(spec, most)
