@@ -28,6 +28,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/guest/containerdevice"
+	"github.com/coracle-eks/coracle/internal/guest/containersysctl"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
 const (
@@ -57,6 +59,12 @@ func Main(args []string) int {
 		if err := containerdevice.Bind(bundle); err != nil {
 			fail(args, err)
 			return 1
+		}
+		if boot.IsFargate("/") {
+			if err := containersysctl.Apply(bundle); err != nil {
+				fail(args, err)
+				return 1
+			}
 		}
 		if err := extend(bundle, authorities, nodeTrust); err != nil {
 			fmt.Fprintln(os.Stderr, "runc: add the authority of the AWS APIs to the container:", err)
