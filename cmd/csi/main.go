@@ -20,6 +20,7 @@ import (
 var programs = map[string]func(args []string) int{
 	"aws-ebs-csi-driver":        ebscsi.Main,
 	"aws-efs-csi-driver":        efscsi.Main,
+	"aws-efs-csi-node":          efscsi.NodeMain, // of the machines of Fargate pods
 	"csi-node-driver-registrar": csidriver.Registrar,
 	"livenessprobe":             csidriver.Liveness,
 	"mount.efs":                 func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },

@@ -154,7 +154,7 @@ func Registrar(args []string) int {
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(*dir, name+"-reg.sock")
+		path := registrationSocket(*dir, name)
 		if *health != "" {
 			go func() {
 				if err := serveHealth(ctx, *health, func(context.Context) error {
@@ -165,22 +165,31 @@ func Registrar(args []string) int {
 				}
 			}()
 		}
-		r := &registrar{driver: name, socket: *socket, failed: make(chan string, 1)}
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		go func() {
-			select {
-			case reason := <-r.failed:
-				cancel(fmt.Errorf("kubelet did not register the driver: %s", reason))
-			case <-ctx.Done():
-			}
-		}()
-		err = Serve(ctx, log, path, func(s *grpc.Server) { registration.RegisterRegistrationServer(s, r) })
-		if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
-			err = cause
-		}
-		return errors.Join(err, removeFile(path))
+		return Register(ctx, log, name, *socket, *dir)
 	})
+}
+
+func registrationSocket(dir, driver string) string { return filepath.Join(dir, driver+"-reg.sock") }
+
+// Register makes a driver known to kubelet, which watches the directory and finds the driver at the socket, until the
+// context ends or kubelet does not take it.
+func Register(ctx context.Context, log *slog.Logger, driver, socket, dir string) error {
+	r := &registrar{driver: driver, socket: socket, failed: make(chan string, 1)}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case reason := <-r.failed:
+			cancel(fmt.Errorf("kubelet did not register the driver: %s", reason))
+		case <-ctx.Done():
+		}
+	}()
+	path := registrationSocket(dir, driver)
+	err := Serve(ctx, log, path, func(s *grpc.Server) { registration.RegisterRegistrationServer(s, r) })
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	return errors.Join(err, removeFile(path))
 }
 
 // removeFile removes a socket, if the listener has not.

@@ -1,0 +1,68 @@
+//go:build linux
+
+package efscsi
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/coracle-eks/coracle/internal/guest/csidriver"
+	"github.com/coracle-eks/coracle/internal/guest/csidriver/csidrivertest"
+)
+
+// TestANodeWithoutMetadata does what kubelet does: it finds the driver by its registration, and asks it there.
+func TestANodeWithoutMetadata(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("/tmp", "efs") // sockets have short names
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	log := csidriver.NewLogger(2, false)
+	who := csidriver.Node{Instance: "fargate-ip-10-0-0-4.ec2.internal", Region: "us-east-1", Zone: "us-east-1a"}
+	if err := serveNode(t.Context(), log, csidriver.Node{}, nil, dir); err == nil {
+		t.Error("a node without a name is served")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- serveNode(ctx, log, who, &csidrivertest.Mounter{}, dir) }()
+	connect := func(socket string) *grpc.ClientConn {
+		c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	registry := registration.NewRegistrationClient(connect(filepath.Join(dir, "plugins_registry", DriverName+"-reg.sock")))
+	info, err := registry.GetInfo(t.Context(), &registration.InfoRequest{}, grpc.WaitForReady(true))
+	if err != nil || info.GetName() != DriverName || info.GetType() != registration.CSIPlugin {
+		t.Fatalf("the registration is %v, %v", info, err)
+	}
+	node, err := csi.NewNodeClient(connect(info.GetEndpoint())).NodeGetInfo(t.Context(), &csi.NodeGetInfoRequest{},
+		grpc.WaitForReady(true))
+	if err != nil || node.GetNodeId() != who.Instance ||
+		node.GetAccessibleTopology().GetSegments()[zoneKey] != "us-east-1a" {
+		t.Errorf("the node is %v, %v", node, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	// Kubelet does not take it: it ends, and its unit starts it again.
+	go func() { ended <- serveNode(t.Context(), log, who, &csidrivertest.Mounter{}, dir) }()
+	if _, err := registry.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no"},
+		grpc.WaitForReady(true)); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a driver that kubelet does not take stays")
+	}
+}
