@@ -14,6 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/cloudinit"
 	"github.com/coracle-eks/coracle/internal/guest/containertrust"
 	"github.com/coracle-eks/coracle/internal/guest/efsmount"
+	"github.com/coracle-eks/coracle/internal/guest/fargate"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 	"github.com/coracle-eks/coracle/internal/guest/kubeproxy"
@@ -48,6 +49,8 @@ var applets = map[string]applet{
 	"losetup":      func(args []string) int { return losetup.Main(args, os.Stdout, os.Stderr) },
 	"sudo":         runSudo,
 	"mount.efs":    func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },
+
+	"fargate": func(args []string) int { return fargate.Main(args, os.Stdout, os.Stderr) },
 
 	"eks-bootstrap":         func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
 	"get-ecr-uri":           func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },

@@ -35,6 +35,7 @@ type machine struct {
 	spec       launch.Spec
 	supervisor *process.Supervisor
 	userData   string
+	isFargate  bool   // its metadata service has credentials for a token, and nothing else
 	endpoint   string // of the cluster
 	ca         string // of the cluster, base64
 	aws        string // the URL of the APIs

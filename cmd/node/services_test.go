@@ -3,6 +3,8 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
@@ -13,13 +15,20 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/google/go-containerregistry/pkg/v1/random"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -81,10 +90,7 @@ func (m *machine) serve(network, dir string) {
 	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	push := httptest.NewServer(images)
 	defer push.Close()
-	image, err := random.Image(1024, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := pauseImage(t)
 	host, _ := url.Parse(push.URL)
 	reference, err := name.ParseReference(host.Host + "/eks/pause:3.10")
 	if err != nil {
@@ -112,8 +118,58 @@ func (m *machine) serve(network, dir string) {
 	}))
 }
 
+// pauseImage returns an image of the program pause.
+func pauseImage(t testing.TB) v1.Image {
+	t.Helper()
+	path, err := programs(t)("pause")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Name: "pause", Mode: 0o755, Size: int64(len(program))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(archive.Bytes(), types.DockerUncompressedLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Config.Entrypoint = "linux", runtime.GOARCH, []string{"/pause"}
+	if image, err = mutate.ConfigFile(image, config); err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// fargateToken is what the credentials of a Fargate machine are given for.
+const fargateToken = "0123456789abcdef"
+
 // metadata serves the instance metadata.
 func (m *machine) metadata(w http.ResponseWriter, r *http.Request) {
+	if m.isFargate {
+		if r.URL.Path != "/fargate/credentials" || r.Header.Get("Authorization") != fargateToken {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"AccessKeyId":"ASIAFARGATE","SecretAccessKey":"secret","Token":"session",`+
+			`"Expiration":"2099-01-01T00:00:00Z"}`)
+		return
+	}
 	if r.Method == http.MethodPut {
 		fmt.Fprint(w, "token")
 		return

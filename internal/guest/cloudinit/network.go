@@ -22,7 +22,7 @@ import (
 const networkTimeout = 2 * time.Minute
 
 // Local waits until eth0 has its address and the metadata service answers, and sets up the name service as the DHCP
-// lease determines.
+// lease determines. The machine of a Fargate pod has no metadata.
 func (s *Stage) Local(ctx context.Context) error {
 	closeLog, err := s.openLog("init-local")
 	if err != nil {
@@ -34,8 +34,10 @@ func (s *Stage) Local(ctx context.Context) error {
 	if err := waitForAddress(ctx, "eth0"); err != nil {
 		return err
 	}
-	if err := s.IMDS.Wait(ctx); err != nil && !errors.Is(err, imds.ErrDisabled) {
-		return fmt.Errorf("the instance metadata service is not reachable: %w", err)
+	if !boot.IsFargate(s.Root) {
+		if err := s.IMDS.Wait(ctx); err != nil && !errors.Is(err, imds.ErrDisabled) {
+			return fmt.Errorf("the instance metadata service is not reachable: %w", err)
+		}
 	}
 	lease, err := s.loadLease(ctx)
 	if err != nil {

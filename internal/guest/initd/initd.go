@@ -119,10 +119,10 @@ func (m *manager) printBanner() {
 
 // startDefaultTarget starts the default target and reports how that goes.
 func (m *manager) startDefaultTarget() {
-	started := time.Now()
-	jobs, err := m.startUnits([]string{"default.target"})
+	started, target := time.Now(), m.defaultTarget()
+	jobs, err := m.startUnits([]string{target})
 	if err != nil {
-		m.printStatus("FAILED", "Failed to start default.target: "+err.Error())
+		m.printStatus("FAILED", "Failed to start "+target+": "+err.Error())
 		m.updateReport(func(r *boot.Report) { r.FinishedAt, r.Failure, r.UserData = time.Now(), err.Error(), "" })
 		return
 	}
@@ -146,6 +146,17 @@ func (m *manager) startDefaultTarget() {
 	})
 	debug.FreeOSMemory()
 	m.logMessage("", fmt.Sprintf("Startup finished in %s.", time.Since(started).Round(time.Millisecond)))
+}
+
+// fargateTarget is the target of the machine of a Fargate pod, which has neither user data nor users.
+const fargateTarget = "fargate.target"
+
+// defaultTarget returns the unit to which the machine boots.
+func (m *manager) defaultTarget() string {
+	if m.o.Run == "/run/systemd" && boot.IsFargate("/") {
+		return fargateTarget
+	}
+	return "default.target"
 }
 
 // The units whose end is reported to the host.

@@ -23,6 +23,10 @@ type ContainerdOptions struct {
 	SandboxImage    string
 	BaseRuntimeSpec string // a file; empty: containerd's own
 	Imports         bool   // of /etc/containerd/config.d
+	// OwnNetwork is set where pods have the network namespace of the machine: the plugin loopback would take its lo
+	// down, and runc refuses to set kernel parameters of the namespace that it is in.
+	OwnNetwork      bool
+	DisabledPlugins []string // "io.containerd.nri.v1.nri"
 }
 
 // ContainerdConfig returns the configuration of containerd 2 as EKS AMIs have it, except for what a machine of
@@ -46,9 +50,15 @@ func ContainerdConfig(o ContainerdOptions) string {
 	if o.Imports {
 		line(`imports = ["/etc/containerd/config.d/*.toml"]`)
 	}
+	if len(o.DisabledPlugins) > 0 {
+		line(`disabled_plugins = ["%s"]`, strings.Join(o.DisabledPlugins, `", "`))
+	}
 	line("\n[grpc]\naddress = \"/run/containerd/containerd.sock\"")
 	table(runtime, "")
 	line("restrict_oom_score_adj = true")
+	if o.OwnNetwork {
+		line("enable_unprivileged_icmp = false\nenable_unprivileged_ports = false")
+	}
 	if o.Version == 2 {
 		line("sandbox_image = %q", o.SandboxImage)
 	} else {
@@ -78,6 +88,9 @@ func ContainerdConfig(o ContainerdOptions) string {
 		line(`bin_dirs = ["/opt/cni/bin"]`)
 	}
 	line(`conf_dir = "/etc/cni/net.d"`)
+	if o.OwnNetwork {
+		line("use_internal_loopback = true")
+	}
 	return b.String()
 }
 

@@ -11,6 +11,9 @@ import (
 // Init is the path of coracle-node in a machine: launch executes `Init init` as process 1.
 const Init = "/usr/lib/coracle/coracle-node"
 
+// CSI is the path of coracle-csi in a machine with Kubernetes: it mounts the volumes of a Fargate pod.
+const CSI = "/usr/lib/coracle/coracle-csi"
+
 // Layers is the directory of a machine with the layers of its initial images, read-only: <number> for each directory
 // <number>/fs of containerd's snapshots, which is a symbolic link to it.
 const Layers = "/usr/lib/coracle/layers"
@@ -24,6 +27,7 @@ const (
 // programs are seen at these paths, as in EKS AMIs; the names are those of Options.Program.
 var programs = map[string]string{
 	"coracle-node":            Init,
+	"coracle-csi":             CSI,
 	"coracle-runc":            "/usr/lib/coracle/coracle-runc",
 	"containerd":              "/usr/bin/containerd",
 	"containerd-shim-runc-v2": "/usr/bin/containerd-shim-runc-v2",

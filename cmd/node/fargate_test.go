@@ -1,0 +1,126 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/coracle-eks/coracle/internal/eventually"
+	"github.com/coracle-eks/coracle/internal/guest/fargate"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/host/machine/launch"
+)
+
+// fargatePod is a static pod: the API server of these tests accepts no node and has no pods.
+const fargatePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": {
+"priorityClassName": "system-node-critical", "terminationGracePeriodSeconds": 1,
+"securityContext": {"sysctls": [{"name": "net.ipv4.ip_local_port_range", "value": "40000 50000"}]},
+"containers": [{"name": "web", "image": "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
+"imagePullPolicy": "IfNotPresent", "securityContext": {"runAsUser": 1000}}]}}`
+
+// TestFargate boots the machine of a Fargate pod, and runs a pod on it.
+func TestFargate(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, rootfs.AL2023, "1.35", "")
+	m.isFargate = true
+	providerID := "aws:///eu-west-1a/19bf1ab524-15c9a381b2364958b32dba8ceaed0cbb/fargate-" + privateDNS
+	config, err := json.Marshal(fargate.Config{Cluster: "demo", Region: region, Zone: region + "a",
+		NodeName: "fargate-" + privateDNS, Address: privateIP, Endpoint: m.endpoint, CertificateAuthority: m.ca,
+		ServiceCIDR: "172.20.0.0/16", ProviderID: providerID, CPU: 250, Memory: 512, Version: "1.35"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := json.Marshal(boot.Lease{Nameservers: []string{"10.0.0.2"}, DomainName: "eu-west-1.compute.internal"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.spec.Dir, launch.LeaseFile), lease, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.spec.Init = []string{"/usr/bin/bash", "-c", "umask 077; cd " + boot.HostDir + `; printf %s "$0" >` +
+		boot.FargateFile + `; printf %s "$1" >` + boot.FargateTokenFile + "; exec " + rootfs.Init + " init",
+		string(config), fargateToken}
+	m.on()
+	n := m.untilNode()
+	if report := m.untilBooted(); !report.Network || report.UserData != "" || len(report.FailedUnits) > 0 {
+		t.Errorf("the boot is reported as %+v", report)
+	}
+	if n.Name != "fargate-"+privateDNS || n.Spec.ProviderID != providerID || n.Status.Capacity.Pods().Value() != 1 {
+		t.Errorf("the node is %s, %s, for %s pods", n.Name, n.Spec.ProviderID, n.Status.Capacity.Pods())
+	}
+	for name, want := range map[string]string{"eks.amazonaws.com/compute-type": "fargate",
+		corev1.LabelHostname: privateDNS, corev1.LabelTopologyZone: region + "a", corev1.LabelTopologyRegion: region} {
+		if n.Labels[name] != want {
+			t.Errorf("the node has the label %s=%s, want %s", name, n.Labels[name], want)
+		}
+	}
+	if !strings.Contains(fmt.Sprint(n.Spec.Taints), "{eks.amazonaws.com/compute-type fargate NoSchedule") {
+		t.Errorf("the node has the taints %v", n.Spec.Taints)
+	}
+	m.mu.Lock()
+	token := m.token
+	m.mu.Unlock()
+	if !strings.HasPrefix(token, "Bearer k8s-aws-v1.") {
+		t.Errorf("the kubelet came with %q, want a token of aws-iam-authenticator", token)
+	}
+	state := func(unit string) string { return strings.Fields(m.run("systemctl", "is-active", unit) + " ?")[0] }
+	eventually.True(t, "kube-proxy runs", func() bool { return state("fargate-kube-proxy") == "active" })
+	for _, name := range []string{"cloud-init", "cloud-final", "nodeadm-config", "kubelet", "containerd", "fargate-efs",
+		"fargate-log-router"} {
+		if state(name) == "active" {
+			t.Errorf("%s runs", name)
+		}
+	}
+	m.contains("/etc/resolv.conf", m.read("/etc/resolv.conf"), "nameserver 10.0.0.2")
+
+	m.run("sed", "-i", "s|$| --pod-manifest-path=/etc/kubernetes/manifests|", "/etc/eks/fargate/kubelet")
+	const manifest = "/etc/kubernetes/manifests/web.json"
+	m.run("bash", "-c", "printf %s '"+fargatePod+"' >"+manifest)
+	m.run("systemctl", "restart", "fargate-kubelet")
+	pids := func() []string {
+		out, _ := m.inside("pgrep", "-x", "pause").Output() // it fails when there is none
+		return strings.Fields(string(out))
+	}
+	eventually.True(t, "the pod runs", func() bool { return len(pids()) == 2 }) // the sandbox, and its container
+	container := pids()[1]
+	namespace := m.run("readlink", "/proc/1/ns/net")
+	for _, pid := range pids() {
+		if got := m.run("readlink", "/proc/"+pid+"/ns/net"); got != namespace {
+			t.Errorf("the pod has the network namespace %s, and the machine %s", got, namespace)
+		}
+	}
+	if own := m.run("readlink", "/proc/1/ns/uts"); m.run("readlink", "/proc/"+container+"/ns/uts") == own {
+		t.Error("the pod has the host name of the machine")
+	}
+	m.contains("resolv.conf of the pod", m.read("/proc/"+container+"/root/etc/resolv.conf"), "nameserver 172.20.0.10")
+	m.contains("limits", m.read("/proc/"+container+"/limits"), "Max open files            1024                 65535")
+	for name, want := range map[string]string{"ip_local_port_range": "40000\t50000", "ip_unprivileged_port_start": "0"} {
+		m.contains(name, m.read("/proc/sys/net/ipv4/"+name), want)
+	}
+	// A second sandbox of the pod, after a crash of the first.
+	m.run("kill", "-9", pids()[0])
+	eventually.True(t, "the pod runs again", func() bool {
+		now := pids()
+		return len(now) == 2 && now[0] != container && now[1] != container
+	})
+	anonymous := 0
+	for line := range strings.Lines(m.run("bash", "-c", "cat /proc/[0-9]*/status")) {
+		size := 0
+		_, _ = fmt.Sscanf(line, "RssAnon: %d kB", &size)
+		anonymous += size
+	}
+	t.Logf("the machine has %d KiB of its own:\n%s", anonymous, m.run("bash", "-c",
+		"for p in /proc/[0-9]*; do echo $(tr '\\0' ' ' <$p/cmdline | cut -c1-60) $(grep RssAnon $p/status); done"))
+	m.run("rm", manifest)
+	eventually.True(t, "the pod is gone", func() bool { return len(pids()) == 0 && m.run("ls", "/run/netns") == "" })
+	m.contains("lo", m.run("ip", "link", "show", "lo"), "LOWER_UP")
+	m.contains("eth0", m.run("ip", "address", "show", "eth0"), privateIP)
+}

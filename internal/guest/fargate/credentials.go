@@ -1,0 +1,79 @@
+package fargate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coracle-eks/coracle/internal/guest/imds"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+)
+
+// credentialsURL is where the metadata service has the credentials of the pod execution role, for the token.
+const credentialsURL = imds.Endpoint + "/fargate/credentials"
+
+// maxCredentials bounds what is read of the metadata service's answer, in bytes.
+const maxCredentials = 64 << 10
+
+// credentialProcess prints the credentials of the pod execution role as the AWS SDKs want them from a process.
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
+type credentialProcess struct {
+	url  string // empty: credentialsURL
+	root string // of the file system; empty means /
+}
+
+func (p credentialProcess) print(ctx context.Context, stdout io.Writer) error {
+	c, err := p.get(ctx)
+	if err != nil {
+		return fmt.Errorf("get the credentials of the pod execution role: %w", err)
+	}
+	return json.NewEncoder(stdout).Encode(struct {
+		Version                                    int
+		AccessKeyId, SecretAccessKey, SessionToken string //nolint:revive,staticcheck // the names of the SDKs
+		Expiration                                 time.Time
+	}{1, c.AccessKeyID, c.SecretAccessKey, c.Token, c.Expiration})
+}
+
+func (p credentialProcess) get(ctx context.Context) (c imds.Credentials, err error) {
+	token, err := os.ReadFile(filepath.Join("/", p.root, boot.HostDir, boot.FargateTokenFile))
+	if err != nil {
+		return c, err
+	}
+	url := p.url
+	if url == "" {
+		url = credentialsURL
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // SDKs wait a minute
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return c, err
+	}
+	request.Header.Set("Authorization", string(bytes.TrimSpace(token)))
+	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true} // the address is on the link
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return c, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxCredentials))
+	if err != nil {
+		return c, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return c, fmt.Errorf("the metadata service answers %s: %.500s", response.Status, bytes.TrimSpace(body))
+	}
+	if err := json.Unmarshal(body, &c); err != nil {
+		return c, err
+	}
+	if c.AccessKeyID == "" || c.SecretAccessKey == "" {
+		return c, fmt.Errorf("the metadata service has none: %s: %s", c.Code, c.Message)
+	}
+	return c, nil
+}

@@ -1,0 +1,296 @@
+package fargate
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/guest/node"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+)
+
+// Files of a machine that the units of fargate.target name, but for CNI's.
+const (
+	dir           = "/etc/eks/fargate"
+	awsConfig     = dir + "/aws-config"
+	environment   = dir + "/environment"
+	kubeletEnv    = dir + "/kubelet"
+	efsEnv        = dir + "/efs"
+	proxyConfig   = dir + "/kube-proxy.json"
+	routerConfig  = dir + "/log-router.json"
+	kubeletConfig = "/etc/kubernetes/kubelet/config.json"
+	kubeProxy     = "/usr/lib/coracle/kube-proxy"
+	kube          = "/usr/bin/kubelet" // all of Kubernetes in one program, which its name selects a part of
+
+	containerdConfig = "/etc/containerd/config.toml"
+	runtimeSpec      = "/etc/containerd/base-runtime-spec.json"
+	networkConfig    = "/etc/cni/net.d/10-fargate.conflist"
+	networkPlugin    = "/opt/cni/bin/" + pluginName
+)
+
+// Setup writes the configuration of a Fargate node.
+type Setup struct {
+	Root   string // of the file system; empty means /. Tests have another.
+	Stderr io.Writer
+}
+
+// Run configures the machine by boot.FargateFile.
+func (s Setup) Run() error {
+	data, err := os.ReadFile(s.rootPath(boot.HostDir + "/" + boot.FargateFile))
+	if err != nil {
+		return fmt.Errorf("configure the Fargate node: %w", err)
+	}
+	c, err := Parse(data)
+	if err != nil {
+		return err
+	}
+	image, err := node.ReadImage(s.Root)
+	if err != nil {
+		return err
+	}
+	if c.Version != "" && c.Version != image.KubernetesVersion {
+		return fmt.Errorf("configure the Fargate node: the image of the machine is for Kubernetes %s, and the node is to "+
+			"have %s", image.KubernetesVersion, c.Version)
+	}
+	for _, step := range []func(Config, rootfs.Image) error{s.identity, s.containerd, s.network, s.kubelet, s.kubeProxy,
+		s.volumes, s.logging, s.sysctls} {
+		if err := step(c, image); err != nil {
+			return fmt.Errorf("configure the Fargate node: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s Setup) rootPath(name string) string { return filepath.Join("/", s.Root, name) }
+
+// writeFile writes a file that the machine's root alone reads: pods of the machine are not meant to know its node.
+func (s Setup) writeFile(name, content string) error {
+	return node.WriteFile(s.Root, name, content, 0o600)
+}
+
+func (s Setup) writeJSON(name string, value any) error {
+	data, err := json.MarshalIndent(value, "", "    ")
+	if err != nil {
+		return err
+	}
+	return s.writeFile(name, string(data)+"\n")
+}
+
+// link makes name a symbolic link to a target.
+func (s Setup) link(target, name string) error {
+	path := s.rootPath(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(target, path)
+}
+
+// identity gives what runs beside the pod the pod execution role: the SDKs run the credential process. None of it
+// looks for an instance profile, which the machine has not.
+func (s Setup) identity(c Config, _ rootfs.Image) error {
+	if err := s.writeFile(awsConfig, fmt.Sprintf("[default]\nregion = %s\ncredential_process = %s fargate credentials\n",
+		c.Region, rootfs.Init)); err != nil {
+		return err
+	}
+	return s.writeEnvironment(environment, map[string]string{"AWS_CONFIG_FILE": awsConfig, "AWS_REGION": c.Region,
+		"AWS_EC2_METADATA_DISABLED": "true"})
+}
+
+// writeEnvironment writes an EnvironmentFile= of a unit.
+func (s Setup) writeEnvironment(name string, variables map[string]string) error {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(variables)) {
+		fmt.Fprintf(&b, "%s=%s\n", key, variables[key])
+	}
+	return s.writeFile(name, b.String())
+}
+
+// Limits of open files and of processes in pods.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-configuration.html
+const (
+	softLimit = 1024
+	hardLimit = 65535
+)
+
+// rawSockets is the capability by which a pod would see what the machine itself sends and receives: credentials.
+const rawSockets = "CAP_NET_RAW"
+
+// containerd configures containerd, and the specification on which containers are based.
+func (s Setup) containerd(_ Config, image rootfs.Image) error {
+	spec, err := node.RuntimeSpec()
+	if err != nil {
+		return err
+	}
+	process, _ := spec["process"].(map[string]any)
+	limit := func(kind string) map[string]any {
+		return map[string]any{"type": kind, "soft": float64(softLimit), "hard": float64(hardLimit)}
+	}
+	limits := []any{limit("RLIMIT_NOFILE")}
+	if node.InUserNamespace(s.Root) {
+		// Without users of its own, the machine's are counted with the host's, and with those of all other machines.
+		limits = append(limits, limit("RLIMIT_NPROC"))
+	}
+	process["rlimits"] = limits
+	capabilities, _ := process["capabilities"].(map[string]any)
+	for set, names := range capabilities {
+		all, _ := names.([]any)
+		capabilities[set] = slices.DeleteFunc(all, func(name any) bool { return name == rawSockets })
+	}
+	if err := node.LimitFiles(spec); err != nil {
+		return err
+	}
+	if err := s.writeJSON(runtimeSpec, spec); err != nil {
+		return err
+	}
+	return s.writeFile(containerdConfig, rootfs.ContainerdConfig(rootfs.ContainerdOptions{
+		SandboxImage: image.SandboxImage, BaseRuntimeSpec: runtimeSpec, OwnNetwork: true,
+		DisabledPlugins: disabledPlugins,
+	}))
+}
+
+// disabledPlugins are the plugins of containerd that the CRI does without, and that would take memory.
+var disabledPlugins = []string{
+	"io.containerd.differ.v1.erofs", "io.containerd.image-verifier.v1.bindir", "io.containerd.internal.v1.restart",
+	"io.containerd.internal.v1.tracing", "io.containerd.mount-handler.v1.erofs", "io.containerd.nri.v1.nri",
+	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs",
+	"io.containerd.snapshotter.v1.native", "io.containerd.tracing.processor.v1.otlp",
+}
+
+// network makes the CNI plugin that of pods.
+func (s Setup) network(c Config, _ rootfs.Image) error {
+	if err := s.link(rootfs.Init, networkPlugin); err != nil {
+		return err
+	}
+	return s.writeJSON(networkConfig, map[string]any{"cniVersion": cniVersion, "name": pluginName,
+		"plugins": []any{pluginConfig{Type: pluginName, Address: c.Address}}})
+}
+
+// kubelet configures the kubelet.
+//
+// What the machine has is the pod's, and is enforced by its host: the kubelet reserves nothing, limits no pod a second
+// time, and evicts for want of disk alone, of which AWS provisions that much more than the pod asks for. It collects no
+// images: a machine ends with its pod. What administrators of the cluster could otherwise read of the machine, its logs
+// and profiles, is not served.
+func (s Setup) kubelet(c Config, image rootfs.Image) error {
+	dns, err := node.ClusterDNS(c.ServiceCIDR)
+	if err != nil {
+		return err
+	}
+	config := node.KubeletConfig(dns)
+	maps.Copy(config, map[string]any{
+		"enableDebugFlagsHandler": false, "enableProfilingHandler": false, "enableSystemLogHandler": false,
+		"enforceNodeAllocatable":      []string{"none"},
+		"evictionHard":                map[string]string{"nodefs.available": "10%", "nodefs.inodesFree": "5%"},
+		"healthzPort":                 0, // the pod may want the port
+		"imageGCHighThresholdPercent": 100, "maxPods": 1, "providerID": c.ProviderID,
+	})
+	node.FitKubelet(config, s.Root)
+	if err := s.writeJSON(kubeletConfig, config); err != nil {
+		return err
+	}
+	ca, err := base64.StdEncoding.DecodeString(c.CertificateAuthority)
+	if err != nil {
+		return fmt.Errorf("read the certificate authority of the cluster: %w", err)
+	}
+	if err := s.writeFile(node.CAFile, string(ca)); err != nil {
+		return err
+	}
+	if err := s.writeFile(node.KubeconfigFile, node.Kubeconfig(c.Endpoint, c.Cluster, c.Region)); err != nil {
+		return err
+	}
+	if err := s.writeFile(node.ProviderDir+"/config.json",
+		rootfs.CredentialProviderConfig(node.PublicImages(node.KubeletVersion(image))...)); err != nil {
+		return err
+	}
+	var labels []string
+	own := c.nodeLabels()
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		labels = append(labels, name+"="+own[name])
+	}
+	return s.writeFile(kubeletEnv, "KUBELET_ARGS="+strings.Join([]string{
+		"--cloud-provider=external", "--config=" + kubeletConfig, "--hostname-override=" + c.NodeName,
+		"--image-credential-provider-bin-dir=" + node.ProviderDir,
+		"--image-credential-provider-config=" + node.ProviderDir + "/config.json", "--kubeconfig=" + node.KubeconfigFile,
+		"--node-ip=" + c.Address, "--node-labels=" + strings.Join(labels, ","),
+		"--register-with-taints=" + strings.Join(c.nodeTaints(), ","),
+		"--runtime-cgroups=/runtime.slice/fargate-containerd.service",
+	}, " ")+"\n")
+}
+
+// kubeProxy configures kube-proxy, with the identity of the kubelet. It leaves the size of the connection tracking
+// table to the host, and serves the machine alone: nobody outside asks it, or reaches ports of services on a Fargate
+// node.
+func (s Setup) kubeProxy(c Config, _ rootfs.Image) error {
+	if err := s.link(kube, kubeProxy); err != nil {
+		return err
+	}
+	loopback, all, own := "127.0.0.1", "0.0.0.0", "127.0.0.0/8"
+	if c.isIPv6() {
+		loopback, all, own = "[::1]", "::", "::1/128"
+	}
+	return s.writeJSON(proxyConfig, map[string]any{
+		"kind": "KubeProxyConfiguration", "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+		"bindAddress":        all,
+		"clientConnection":   map[string]any{"kubeconfig": node.KubeconfigFile},
+		"clusterCIDR":        "",
+		"conntrack":          map[string]any{"maxPerCore": 0, "min": 0},
+		"healthzBindAddress": loopback + ":10256",
+		"hostnameOverride":   c.NodeName,
+		"iptables":           map[string]any{"localhostNodePorts": false, "masqueradeAll": false},
+		"metricsBindAddress": loopback + ":10249",
+		"mode":               "iptables",
+		"nodePortAddresses":  []string{own},
+		"oomScoreAdj":        -998,
+	})
+}
+
+// volumes has the EFS CSI driver run where the pod has volumes of it: its unit starts when the file is there. mount.efs
+// signs with the pod execution role where a volume is mounted with IAM.
+func (s Setup) volumes(c Config, _ rootfs.Image) error {
+	if !c.EFS {
+		return nil
+	}
+	args := fmt.Sprintf("--node-id=%s --region=%s --zone=%s", c.NodeName, c.Region, c.Zone)
+	return s.writeEnvironment(efsEnv, map[string]string{
+		"EFS_ARGS":                               args,
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI":     credentialsURL,
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": boot.HostDir + "/" + boot.FargateTokenFile,
+	})
+}
+
+// logging has the log router run, as volumes does the driver.
+func (s Setup) logging(c Config, _ rootfs.Image) error {
+	if c.Logging == nil {
+		return nil
+	}
+	return s.writeJSON(routerConfig, routerFile{Logging: *c.Logging, Cluster: c.Cluster, Region: c.Region,
+		NodeName: c.NodeName, PodIP: c.Address, Endpoint: c.Endpoint, CertificateAuthority: c.CertificateAuthority})
+}
+
+// sysctls sets for the machine what containerd sets for pods with a network of their own: any user may listen to any
+// port, and may ping.
+func (s Setup) sysctls(Config, rootfs.Image) error {
+	groups := "0 2147483647"
+	if node.InUserNamespace(s.Root) {
+		groups = "0 65535" // those that it has
+	}
+	for name, value := range map[string]string{"ip_unprivileged_port_start": "0", "ping_group_range": groups} {
+		err := os.WriteFile(s.rootPath("/proc/sys/net/ipv4/"+name), []byte(value), 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(s.Stderr, "set net.ipv4.%s: %v\n", name, err)
+		}
+	}
+	return nil
+}
