@@ -7,6 +7,7 @@
 //	GET  /debug/dump     Dump
 //	GET  /debug/pprof/…  profiles of the Go runtime
 //	GET  /denials        []Denial of an account
+//	POST /fargate/patches  PatchRequest; answers Patched
 //	POST /fields         fields.Question; answers fields.Answer
 //	POST /identity       IdentityQuestion; answers Identity
 //	GET  /images         []Image

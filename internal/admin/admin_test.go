@@ -71,6 +71,13 @@ func (d daemon) Identity(_ context.Context, q IdentityQuestion) (Identity, error
 		{Name: "trust policy", State: "does not let it in", Problem: "change it\x1b[31m"}},
 		Policies: []IdentityPolicy{{Name: "p", Statements: []string{"Allow s3:* on *"}}}}, nil
 }
+func (d daemon) PatchFargate(_ context.Context, q PatchRequest) (Patched, error) {
+	if q.Profile == "none" {
+		return Patched{}, &Refused{"there is no such profile"}
+	}
+	return Patched{Cluster: q.Cluster, Pods: 3, Until: time.Unix(0, 0).UTC().Add(q.Deadline)}, nil
+}
+
 func (d daemon) Denials(_ context.Context, account string) ([]Denial, error) {
 	if account != "" {
 		return nil, &Refused{"there is no account " + account}
@@ -318,6 +325,19 @@ func TestWhatTenantsWroteDoesNotCommandTheTerminal(t *testing.T) {
 	}
 	if out := b.String(); strings.ContainsAny(out, "\x1b\a") || strings.Contains(out, "\ninstance  i-2") {
 		t.Errorf("%q", out)
+	}
+}
+
+func TestFargatePodsArePatched(t *testing.T) {
+	t.Parallel()
+	c := serve(t, daemon{})
+	p, err := c.PatchFargate(t.Context(), PatchRequest{Cluster: "demo", Deadline: time.Hour})
+	if err != nil || p.Pods != 3 || p.Cluster != "demo" || p.Until.Unix() != 3600 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	var refused *Refused
+	if _, err := c.PatchFargate(t.Context(), PatchRequest{Cluster: "demo", Profile: "none"}); !errors.As(err, &refused) {
+		t.Errorf("another profile: %v", err)
 	}
 }
 

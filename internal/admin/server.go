@@ -33,6 +33,9 @@ type Daemon interface {
 	Fields(ctx context.Context, q fields.Question) (fields.Answer, error)
 	// Identity follows the way from a pod to its role. The error of a question that nothing answers is a *Refused.
 	Identity(ctx context.Context, q IdentityQuestion) (Identity, error)
+	// PatchFargate has Fargate pods leave their machines. The error of a cluster or profile that is not there is a
+	// *Refused.
+	PatchFargate(ctx context.Context, q PatchRequest) (Patched, error)
 	// Denials returns what policies refused in an account. The error of one that is not there is a *Refused.
 	Denials(ctx context.Context, account string) ([]Denial, error)
 	// Metrics serves the metrics of the daemon for Prometheus.
@@ -149,6 +152,15 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 		i, err := d.Identity(r.Context(), q)
 		answer(w, i, err)
+	})
+	mux.HandleFunc("POST /fargate/patches", func(w http.ResponseWriter, r *http.Request) {
+		var q PatchRequest
+		if err := decodeRequest(w, r, &q); err != nil {
+			answer(w, nil, err)
+			return
+		}
+		p, err := d.PatchFargate(r.Context(), q)
+		answer(w, p, err)
 	})
 	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) {
 		all, err := d.Denials(r.Context(), r.URL.Query().Get("account"))

@@ -23,6 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/fargate"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/controller/kmskey"
 	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
@@ -51,6 +52,7 @@ type clusters struct {
 	authenticator *authenticator.Authenticator
 	logging       *logshipper.Controller
 	plugins       *kmsplugin.Plugins
+	fargate       *fargate.Controller
 	controllers   []reconcile.Controller
 }
 
@@ -123,6 +125,10 @@ func (d *daemon) openClusters() (*clusters, error) {
 		return nil, err
 	}
 	c.controllers = append(c.controllers, groups.Controllers()...)
+	if c.fargate, err = d.newFargate(planes); err != nil {
+		return nil, err
+	}
+	c.controllers = append(c.controllers, c.fargate.Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, API: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),

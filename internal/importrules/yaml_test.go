@@ -33,7 +33,7 @@ var trusted = map[string]string{
 // shallow are the declarations that encode with a library that has nodes, and why what they encode is not deep: each
 // line is indented as deeply as its node is nested, so that 100 KB of brackets become gigabytes.
 var shallow = map[string]string{
-	"internal/controller/nodegroup/maproles.go removeRole": "parseRoles refuses more than maxDepth levels",
+	"internal/kube/awsauth/maproles.go Remove": "parseRoles refuses more than maxDepth levels",
 }
 
 // encoders returns the places in a file that encode YAML with a pairwise library, as shallow calls them.

@@ -24,19 +24,42 @@ type FargatePod struct {
 	CPU       int64  // millicores
 	Memory    int64  // MiB
 	Storage   int64  // GiB
-	SubnetID  string `json:",omitempty"` // that was chosen; another one is, where it has no address left
 	CreatedAt time.Time
 
-	InstanceID         string `json:",omitempty"` // "i-…", of its machine
-	NetworkInterfaceID string `json:",omitempty"`
-	Address            string `json:",omitempty"` // of the network interface: the pod's and the node's
-	NodeName           string `json:",omitempty"` // "fargate-ip-10-0-1-2.eu-west-1.compute.internal"
+	// SubnetID and Zone are where the machine is, or is being launched; they are set before anything is made there.
+	SubnetID string `json:",omitempty"`
+	Zone     string `json:",omitempty"` // "eu-west-1a"
+	// Since is when ID was made: each machine that is tried has its own.
+	Since time.Time
+
+	InstanceID         string    `json:",omitempty"` // "i-…", of its machine
+	NetworkInterfaceID string    `json:",omitempty"`
+	Address            string    `json:",omitempty"` // of the network interface: the pod's and the node's
+	NodeName           string    `json:",omitempty"` // "fargate-ip-10-0-1-2.eu-west-1.compute.internal"
+	LaunchedAt         time.Time `json:",omitzero"`
 	// Bound reports that the pod was bound to the node.
 	Bound bool `json:",omitempty"`
 	// Ending is set when the pod is over, or its machine, and never unset: node, machine and row go.
 	Ending bool `json:",omitempty"`
-	// Failure is why its machine cannot be made or does not become a node; empty when nothing is wrong.
-	Failure string `json:",omitempty"`
+	// Retired is set when the machine did not become a node: it goes, and another one with another ID is made.
+	Retired bool `json:",omitempty"`
+	// Failure is why its machine cannot be made or does not become a node; empty when nothing is wrong. Failures counts
+	// how often that was so in a row, and RetryAt is when it is tried again.
+	Failure  string    `json:",omitempty"`
+	Failures int       `json:",omitempty"`
+	RetryAt  time.Time `json:",omitzero"`
+	// Patch is set while the pod is to leave its machine, for another one with a patched operating system.
+	Patch *FargatePatch `json:",omitempty"`
+}
+
+// FargatePatch is the eviction of a pod for a patch of its machine's operating system.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-patching.html
+type FargatePatch struct {
+	// Since is when it was asked for, and Deadline when the pod is deleted if it cannot be evicted.
+	Since    time.Time
+	Deadline time.Time
+	// Refused is why its eviction was refused; empty before it was tried.
+	Refused string `json:",omitempty"`
 }
 
 // FargatePodKey returns the key of the capacity of a pod.

@@ -73,8 +73,11 @@ type FargateProfileState struct {
 	Failed       bool `json:",omitempty"`
 	DeleteFailed bool `json:",omitempty"`
 	// Mapped records how its role was let in: "aws-auth", "access-entry", both, or not yet.
-	Mapped []string                       `json:",omitempty"`
-	Issues []ekstypes.FargateProfileIssue `json:",omitempty"`
+	Mapped []string `json:",omitempty"`
+	// Webhook identifies the webhook configuration that was last put into the cluster for it. As on AWS, what users do
+	// to it later is left alone.
+	Webhook string                         `json:",omitempty"`
+	Issues  []ekstypes.FargateProfileIssue `json:",omitempty"`
 }
 
 // FargateProfileStates returns the table of observed Fargate profiles, by FargateProfileKey.

@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -152,49 +151,22 @@ func kubernetesEndpoints(p plane) []*unstructured.Unstructured {
 	}
 }
 
-// applyObject does what "kubectl apply" does to a new object: it creates it with a note of what was
-// applied. One that exists is changed if overwrite is set and left alone otherwise.
+// applyObject applies an object as kubectl does; see [client.Apply]. It waits for the namespaces of a new API server,
+// which makes default and kube-system a moment after it is ready.
 func applyObject(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured, overwrite bool) error {
-	applied, err := client.WithLastApplied(o)
-	if err != nil {
-		return err
-	}
-	resource := client.BuiltIn(objects, o)
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for {
-		_, err := resource.Create(ctx, applied, metav1.CreateOptions{FieldManager: client.KubectlFieldManager})
-		switch {
-		case err == nil:
-			return nil
-		case apierrors.IsAlreadyExists(err) && !overwrite:
-			return nil
-		case apierrors.IsAlreadyExists(err):
-			return mergeObject(ctx, resource, applied)
-		case namespaceMissing(err), apierrors.IsTooManyRequests(err):
-			// A new API server makes the namespaces default and kube-system a moment after it is ready.
-		default:
-			return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
+		err := client.Apply(ctx, objects, o, overwrite)
+		if !namespaceMissing(err) && !apierrors.IsTooManyRequests(err) {
+			return err
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("create %s %s: %w: %w", o.GetKind(), o.GetName(), context.Cause(ctx), err)
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
-}
-
-// mergeObject merges an object into the one that exists.
-func mergeObject(ctx context.Context, resource dynamic.ResourceInterface, applied *unstructured.Unstructured) error {
-	patch, err := applied.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	options := metav1.PatchOptions{FieldManager: client.KubectlFieldManager}
-	if _, err = resource.Patch(ctx, applied.GetName(), types.MergePatchType, patch, options); err != nil {
-		return fmt.Errorf("change %s %s: %w", applied.GetKind(), applied.GetName(), err)
-	}
-	return nil
 }
 
 func namespaceMissing(err error) bool {

@@ -17,11 +17,14 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/kube/nodename"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 const (
 	nodePrefix = "system:node:"
 	nodesGroup = "system:nodes"
+	// fargatePrefix is the difference between the name of a Fargate node and the DNS name of its network interface.
+	fargatePrefix = "fargate-"
 )
 
 // Bounds of a request, in bytes, and of an RSA key in it: the time that checking a signature takes grows with the
@@ -35,6 +38,7 @@ const (
 type claim struct {
 	node      string // its name
 	session   string // the instance that it authenticated as, "i-…"; empty when it did not as an instance
+	fargate   bool   // it authenticated as the machine of a Fargate pod, by that name
 	names     []string
 	addresses []netip.Addr
 }
@@ -88,6 +92,8 @@ func parseRequest(request *certificatesv1.CertificateSigningRequest) (c *claim, 
 	c = &claim{node: node, names: r.DNSNames}
 	if s := spec.Extra["sessionName"]; len(s) == 1 && strings.HasPrefix(s[0], "i-") {
 		c.session = s[0]
+	} else if len(s) == 1 && s[0] == node && strings.HasPrefix(node, fargatePrefix) {
+		c.fargate = true
 	}
 	for _, ip := range r.IPAddresses {
 		address, _ := netip.AddrFromSlice(ip)
@@ -106,6 +112,9 @@ type instance struct {
 // instances returns those in the cluster's VPC that bear the node's name, or that it authenticated as. At most one
 // does, except while an address moves between instances.
 func (c *Controller) instances(ctx context.Context, cluster record.Cluster, claim *claim) ([]instance, error) {
+	if claim.fargate {
+		return c.fargateMachines(ctx, cluster, claim)
+	}
 	in := &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("vpc-id"), Values: []string{cluster.VPCID}},
 		{Name: aws.String("instance-state-name"), Values: []string{string(ec2types.InstanceStateNamePending),
@@ -131,6 +140,26 @@ func (c *Controller) instances(ctx context.Context, cluster record.Cluster, clai
 		for _, i := range r.Instances {
 			found = append(found, instanceIdentity(i))
 		}
+	}
+	return found, nil
+}
+
+// fargateMachines returns the machines of the cluster's Fargate pods that bear the node's name: EC2 shows them to
+// nobody. A pod that is over needs no certificate.
+func (c *Controller) fargateMachines(ctx context.Context, cluster record.Cluster, claim *claim) ([]instance, error) {
+	rows, err := record.FargatePods(c.o.Store).List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
+	if err != nil {
+		return nil, fmt.Errorf("find the Fargate pod of node %s: %w", claim.node, err)
+	}
+	var found []instance
+	for _, row := range rows {
+		p := row.Value
+		address, err := netip.ParseAddr(p.Address)
+		if p.ClusterID != cluster.ID || p.NodeName != claim.node || p.Ending || p.Retired || err != nil {
+			continue
+		}
+		found = append(found, instance{id: p.InstanceID, addresses: []netip.Addr{address},
+			names: []string{strings.ToLower(p.NodeName), strings.ToLower(strings.TrimPrefix(p.NodeName, fargatePrefix))}})
 	}
 	return found, nil
 }
@@ -161,6 +190,9 @@ func instanceIdentity(i ec2types.Instance) instance {
 
 // verifyAny returns the problem of the claim; empty when one of the instances has all that is claimed.
 func (c *claim) verifyAny(instances []instance) (refused string) {
+	if len(instances) == 0 && c.fargate {
+		return "no Fargate pod of the cluster runs on " + c.node
+	}
 	if len(instances) == 0 {
 		return fmt.Sprintf("EC2 knows no running instance in the cluster's VPC that is %s", c.node)
 	}

@@ -3,32 +3,23 @@ package nodegroup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
+// Ways in which a role was let in, of NodegroupState.Mapped.
 const (
-	authNamespace = "kube-system"
-	authName      = "aws-auth"
-	mapRoles      = "mapRoles"
-
-	throughMap   = "aws-auth" // in NodegroupState.Mapped
+	throughMap   = "aws-auth"
 	throughEntry = "access-entry"
 )
-
-// authRole returns the role as aws-auth knows it: the authenticator compares roles without their paths.
-func (g *group) authRole() string {
-	return "arn:aws:iam::" + g.row.Account + ":role/" + g.roleName()
-}
 
 // usesMap and usesEntries say how roles are let into the cluster.
 func (g *group) usesMap() bool {
@@ -51,12 +42,12 @@ func (g *group) grantAccess(ctx context.Context) error {
 	if !g.usesMap() || g.kube == nil {
 		return nil
 	}
-	has, err := hasRole(g.server.mapRoles(), g.authRole())
+	has, err := awsauth.Has(g.server.mapRoles(), awsauth.Role(g.row.Account, g.roleName()))
 	if err != nil {
 		return g.malformed(err)
 	}
 	if !has {
-		if err := g.editMapRoles(ctx, addRole); err != nil {
+		if err := g.editMapRoles(ctx, awsauth.Nodes.Add); err != nil {
 			return err
 		}
 		crashMapped.Here()
@@ -76,50 +67,17 @@ func (g *group) recordAccess(how string) {
 // malformed returns what is wrong with aws-auth; nothing in it is touched.
 func (g *group) malformed(err error) error {
 	return &problem{ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAccessDenied, Message: ptr(err.Error()),
-		ResourceIds: []string{authNamespace + "/" + authName}}}
+		ResourceIds: []string{awsauth.Namespace + "/" + awsauth.Name}}}
 }
-
-// attempts is the number of immediate retries of an edit of aws-auth when it conflicts with another.
-const attempts = 10
 
 // editMapRoles changes mapRoles of aws-auth, and nothing else in it.
 func (g *group) editMapRoles(ctx context.Context, edit func(text, role string) (string, error)) error {
-	maps := g.kube.CoreV1().ConfigMaps(authNamespace)
-	var err error
-	for range attempts {
-		var m *corev1.ConfigMap
-		m, err = maps.Get(ctx, authName, metav1.GetOptions{})
-		absent := apierrors.IsNotFound(err)
-		if absent {
-			m, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: authNamespace, Name: authName}}, nil
-		}
-		if err != nil {
-			return fmt.Errorf("read aws-auth: %w", err)
-		}
-		text, wrong := edit(m.Data[mapRoles], g.authRole())
-		if wrong != nil {
-			return g.malformed(wrong)
-		}
-		if text == m.Data[mapRoles] {
-			return nil
-		}
-		if m.Data == nil {
-			m.Data = map[string]string{}
-		}
-		m.Data[mapRoles] = text
-		if absent {
-			_, err = maps.Create(ctx, m, metav1.CreateOptions{FieldManager: agent})
-		} else {
-			_, err = maps.Update(ctx, m, metav1.UpdateOptions{FieldManager: agent})
-		}
-		if err == nil {
-			return nil
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
-			break
-		}
+	role := awsauth.Role(g.row.Account, g.roleName())
+	err := awsauth.Edit(ctx, g.kube.CoreV1(), agent, func(text string) (string, error) { return edit(text, role) })
+	if awsauth.IsMalformed(err) {
+		return g.malformed(err)
 	}
-	return fmt.Errorf("write aws-auth: %w", err)
+	return err
 }
 
 // revokeAccess takes the role's mapping away, when this was the last of the cluster's node groups with it.
@@ -157,7 +115,7 @@ func (g *group) revokeAccess(ctx context.Context) error {
 	if g.kube == nil {
 		return errUnreachable
 	}
-	err = g.editMapRoles(ctx, removeRole)
+	err = g.editMapRoles(ctx, awsauth.Nodes.Remove)
 	var p *problem
 	if errors.As(err, &p) {
 		return nil // malformed: there is nothing to take out
@@ -168,41 +126,31 @@ func (g *group) revokeAccess(ctx context.Context) error {
 // errUnreachable reports that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")
 
-// maxAuth is the maximum size of mapRoles in bytes: that of a ConfigMap.
-const maxAuth = 1 << 20
-
-func checkAuth(text string) error {
-	if len(text) > maxAuth {
-		return fmt.Errorf("%s of aws-auth is larger than %d MiB, %w", mapRoles, maxAuth>>20, client.ErrTooLarge)
-	}
-	return nil
-}
-
 // followAuth mirrors the text of mapRoles until the API server goes away. It calls known once it has the text, and
 // changed whenever the text changes.
 func (s *server) followAuth(ctx context.Context, known, changed func()) error {
-	only := fields.OneTermEqualSelector("metadata.name", authName).String()
-	maps := s.kube.CoreV1().ConfigMaps(authNamespace)
+	only := fields.OneTermEqualSelector("metadata.name", awsauth.Name).String()
+	maps := s.kube.CoreV1().ConfigMaps(awsauth.Namespace)
 	list, err := maps.List(ctx, metav1.ListOptions{FieldSelector: only})
 	if err != nil {
 		return err
 	}
 	text := ""
 	for _, m := range list.Items {
-		text = m.Data[mapRoles]
+		text = m.Data[awsauth.MapRoles]
 	}
-	if err := checkAuth(text); err != nil {
+	if err := awsauth.CheckSize(text); err != nil {
 		return err
 	}
 	s.auth.Store(&text)
 	known()
 	return client.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only},
 		func(what kubewatch.EventType, m *corev1.ConfigMap) error {
-			text := m.Data[mapRoles]
+			text := m.Data[awsauth.MapRoles]
 			if what == kubewatch.Deleted {
 				text = ""
 			}
-			if err := checkAuth(text); err != nil {
+			if err := awsauth.CheckSize(text); err != nil {
 				return err
 			}
 			if s.mapRoles() != text {

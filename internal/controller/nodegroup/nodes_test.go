@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -107,8 +108,8 @@ func TestNodesOfATenantAreBounded(t *testing.T) {
 func TestMapRolesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	s := &server{kube: fake.NewClientset(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: authNamespace, Name: authName},
-		Data:       map[string]string{mapRoles: strings.Repeat("a", maxAuth+1)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: awsauth.Namespace, Name: awsauth.Name},
+		Data:       map[string]string{awsauth.MapRoles: strings.Repeat("a", 1<<20+1)},
 	})}
 	err := s.followAuth(t.Context(), func() { t.Error("it counts") }, func() {})
 	if !errors.Is(err, client.ErrTooLarge) {

@@ -1,9 +1,14 @@
 package client
 
 import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -41,4 +46,30 @@ func BuiltIn(objects dynamic.Interface, o *unstructured.Unstructured) dynamic.Re
 		return objects.Resource(plural).Namespace(namespace)
 	}
 	return objects.Resource(plural)
+}
+
+// Apply does what "kubectl apply" does to a new object: it creates it with a note of what was applied. One that exists
+// is changed if overwrite is set, and left alone otherwise.
+func Apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured, overwrite bool) error {
+	applied, err := WithLastApplied(o)
+	if err != nil {
+		return err
+	}
+	resource := BuiltIn(objects, o)
+	_, err = resource.Create(ctx, applied, metav1.CreateOptions{FieldManager: KubectlFieldManager})
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err) && !overwrite:
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	patch, err := applied.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	options := metav1.PatchOptions{FieldManager: KubectlFieldManager}
+	if _, err = resource.Patch(ctx, applied.GetName(), types.MergePatchType, patch, options); err != nil {
+		return fmt.Errorf("change %s %s: %w", applied.GetKind(), applied.GetName(), err)
+	}
+	return nil
 }

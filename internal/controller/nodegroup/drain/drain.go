@@ -24,7 +24,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -33,6 +32,7 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/kube/eviction"
 )
 
 const (
@@ -212,58 +212,12 @@ func isNodeReady(node *corev1.Node) bool {
 
 // evictPod evicts one pod: nil when it is gone.
 func evictPod(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, o Options) (*Pod, error) {
-	left := &Pod{Namespace: pod.Namespace, Name: pod.Name}
-	precondition := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-	// The client of kubernetes.Interface would wait here, for ten seconds, when the API server asks to try again later.
-	err := kube.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource(
-		"eviction").MaxRetries(0).
-		Body(&policyv1.Eviction{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: precondition,
-		}).Do(ctx).Error()
-	var status apierrors.APIStatus
-	switch {
-	case err == nil:
-		return left, nil
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		// gone, or another of its name: the next step sees which
+	gone, refused, err := eviction.Evict(ctx, kube,
+		eviction.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, o.Force)
+	if gone {
 		return nil, nil
-	case !errors.As(err, &status): // not an answer
-		return left, fmt.Errorf("evict pod %s: %w", left, err)
-	case !o.Force || isServerBusy(err):
-		left.Refused = errorMessage(err)
-		return left, nil
 	}
-	err = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *precondition)
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return nil, nil
-	case errors.As(err, &status):
-		left.Refused = errorMessage(err)
-	case err != nil:
-		return left, fmt.Errorf("delete pod %s: %w", left, err)
-	}
-	return left, nil
-}
-
-// isServerBusy reports whether the API server had no time to answer, which does not concern the pod.
-func isServerBusy(err error) bool {
-	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) ||
-		apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
-}
-
-// errorMessage returns the message of the API server, with the reasons behind it.
-func errorMessage(err error) string {
-	text := err.Error()
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Details != nil {
-		for _, cause := range status.Status().Details.Causes {
-			if cause.Message != "" {
-				text += " " + cause.Message
-			}
-		}
-	}
-	return client.Cut(text)
+	return &Pod{Namespace: pod.Namespace, Name: pod.Name, Refused: refused}, err
 }
 
 // serving returns the EndpointSlices of Services that still have endpoints on the node. It leaves out those that users

@@ -1,4 +1,4 @@
-package nodegroup
+package awsauth
 
 import (
 	"errors"
@@ -13,11 +13,6 @@ import (
 
 // The text of mapRoles in aws-auth is its users': a role is put in and taken out with as little of it touched as can
 // be.
-
-var (
-	nodeGroups   = []string{"system:bootstrappers", "system:nodes"}
-	nodeUsername = "system:node:{{EC2PrivateDNSName}}"
-)
 
 // parseRoles parses the list in the text of mapRoles; it returns nil when there is none.
 func parseRoles(text string) (*yaml.Node, error) {
@@ -72,8 +67,8 @@ func mappedRole(item *yaml.Node) string {
 	return ""
 }
 
-// hasRole reports whether the text maps a role, to anything.
-func hasRole(text, role string) (bool, error) {
+// Has reports whether the text maps a role, to anything.
+func Has(text, role string) (bool, error) {
 	list, err := parseRoles(text)
 	if err != nil || list == nil {
 		return false, err
@@ -84,8 +79,8 @@ func hasRole(text, role string) (bool, error) {
 	}), nil
 }
 
-// addRole returns the text with an entry for a node role, which it adds unless there is one.
-func addRole(text, role string) (string, error) {
+// Add returns the text with an entry for a role, which it adds unless there is one.
+func (m Mapping) Add(text, role string) (string, error) {
 	list, err := parseRoles(text)
 	if err != nil {
 		return "", err
@@ -94,15 +89,15 @@ func addRole(text, role string) (string, error) {
 		func(item *yaml.Node) bool { return strings.EqualFold(mappedRole(item), role) }) {
 		return text, nil
 	}
-	entry := fmt.Sprintf("- groups:\n  - %s\n  rolearn: %s\n  username: %s\n", strings.Join(nodeGroups, "\n  - "), role,
-		nodeUsername)
+	entry := fmt.Sprintf("- groups:\n  - %s\n  rolearn: %s\n  username: %s\n", strings.Join(m.Groups, "\n  - "), role,
+		m.Username)
 	switch {
 	case slices.Contains([]string{"", "[]", "null", "~"}, strings.TrimSpace(text)):
 		return entry, nil
 	case list == nil:
 		return withNewline(text) + entry, nil // comments, at most
 	case list.Style&yaml.FlowStyle != 0:
-		return addToFlow(text, list, role)
+		return m.addToFlow(text, list, role)
 	}
 	indent := strings.Repeat(" ", list.Column-1)
 	var b strings.Builder
@@ -125,9 +120,9 @@ func addRole(text, role string) (string, error) {
 const maxBrackets = 16
 
 // addToFlow adds to a list in brackets. Its last bracket is the list's own, as nothing but comments can follow it.
-func addToFlow(text string, list *yaml.Node, role string) (string, error) {
-	entry := fmt.Sprintf(`{"groups": ["%s"], "rolearn": %q, "username": %q}`, strings.Join(nodeGroups, `", "`), role,
-		nodeUsername)
+func (m Mapping) addToFlow(text string, list *yaml.Node, role string) (string, error) {
+	entry := fmt.Sprintf(`{"groups": ["%s"], "rolearn": %q, "username": %q}`, strings.Join(m.Groups, `", "`), role,
+		m.Username)
 	if len(list.Content) > 0 {
 		entry = ", " + entry
 	}
@@ -146,8 +141,8 @@ func addToFlow(text string, list *yaml.Node, role string) (string, error) {
 	return "", errors.New("mapRoles of the aws-auth ConfigMap cannot be added to: remove the comments behind its list")
 }
 
-// isNodeMapping reports whether an item of mapRoles is exactly what EKS writes for the role of nodes.
-func isNodeMapping(item *yaml.Node) bool {
+// isWritten reports whether an item of mapRoles is exactly what EKS writes for a role.
+func (m Mapping) isWritten(item *yaml.Node) bool {
 	if len(item.Content) != 6 {
 		return false
 	}
@@ -156,18 +151,18 @@ func isNodeMapping(item *yaml.Node) bool {
 		fields[item.Content[i].Value] = item.Content[i+1]
 	}
 	username, groups := fields["username"], fields["groups"]
-	if fields["rolearn"] == nil || username == nil || username.Value != nodeUsername || groups == nil ||
-		len(groups.Content) != len(nodeGroups) {
+	if fields["rolearn"] == nil || username == nil || username.Value != m.Username || groups == nil ||
+		len(groups.Content) != len(m.Groups) {
 		return false
 	}
-	return !slices.ContainsFunc(nodeGroups, func(group string) bool {
+	return !slices.ContainsFunc(m.Groups, func(group string) bool {
 		return !slices.ContainsFunc(groups.Content, func(n *yaml.Node) bool { return n.Value == group })
 	})
 }
 
-// removeRole returns the text without EKS's entry for a node role. It leaves an entry that was changed: that belongs to
-// whoever changed it.
-func removeRole(text, role string) (string, error) {
+// Remove returns the text without EKS's entry for a role. It leaves an entry that was changed: that belongs to whoever
+// changed it.
+func (m Mapping) Remove(text, role string) (string, error) {
 	list, err := parseRoles(text)
 	if err != nil || list == nil {
 		return text, err
@@ -179,7 +174,7 @@ func removeRole(text, role string) (string, error) {
 	if at < 0 {
 		return text, nil
 	}
-	if !isNodeMapping(list.Content[at]) {
+	if !m.isWritten(list.Content[at]) {
 		return text, nil
 	}
 	if list.Style&yaml.FlowStyle != 0 {
@@ -210,4 +205,12 @@ func withNewline(text string) string {
 		return text
 	}
 	return text + "\n"
+}
+
+// Maps reports whether the text has EKS's own entry for a role, as it writes it.
+func (m Mapping) Maps(text, role string) bool {
+	list, err := parseRoles(text)
+	return err == nil && list != nil && slices.ContainsFunc(list.Content, func(item *yaml.Node) bool {
+		return strings.EqualFold(mappedRole(item), role) && m.isWritten(item)
+	})
 }

@@ -1,4 +1,4 @@
-package nodegroup
+package awsauth
 
 import (
 	"strings"
@@ -64,7 +64,7 @@ func TestARoleIsPutInAndTakenOutAgain(t *testing.T) {
 		"between others": {others + entry + "# after\n" + others, others + entry + "# after\n" + others,
 			others + "# after\n" + others},
 	} {
-		added, err := addRole(c.before, ours)
+		added, err := Nodes.Add(c.before, ours)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -72,14 +72,14 @@ func TestARoleIsPutInAndTakenOutAgain(t *testing.T) {
 		if d := cmp.Diff(c.added, added); d != "" {
 			t.Errorf("%s, added (-want +got):\n%s", name, d)
 		}
-		if has, err := hasRole(added, ours); err != nil || !has {
+		if has, err := Has(added, ours); err != nil || !has {
 			t.Errorf("%s: the role is not in\n%s", name, added)
 		}
-		again, err := addRole(added, ours)
+		again, err := Nodes.Add(added, ours)
 		if err != nil || again != added {
 			t.Errorf("%s: added twice, it is\n%s: %v", name, again, err)
 		}
-		removed, err := removeRole(added, ours)
+		removed, err := Nodes.Remove(added, ours)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -98,10 +98,10 @@ func TestMalformedRolesAreLeftAlone(t *testing.T) {
 		"\t- rolearn: x":         "mapRoles of the aws-auth ConfigMap is not valid YAML",
 		"- rolearn: a\n  - b: c": "mapRoles of the aws-auth ConfigMap is not valid YAML",
 	} {
-		if got, err := addRole(text, ours); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := Nodes.Add(text, ours); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
 		}
-		if got, err := removeRole(text, ours); err == nil || got != text && got != "" {
+		if got, err := Nodes.Remove(text, ours); err == nil || got != text && got != "" {
 			t.Errorf("%q is taken from: %q, %v", text, got, err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestBracketsBehindTheListAreTriedAFewTimes(t *testing.T) {
 	t.Parallel()
 	for count, possible := range map[int]bool{1: true, maxBrackets - 1: true, maxBrackets: false, 4000: false} {
 		text := "[] #" + strings.Repeat("]", count)
-		got, err := addRole(text, ours)
+		got, err := Nodes.Add(text, ours)
 		if possible != (err == nil) || possible && !strings.Contains(got, ours) {
 			t.Errorf("%d brackets: %q, %v", count, got[:min(len(got), 200)], err)
 		}
@@ -125,10 +125,10 @@ func TestBracketsBehindTheListAreTriedAFewTimes(t *testing.T) {
 // TestRolesOfEqualKeysAreReadInProportion has a mapping of the node role with the same key again and again.
 // A list that is written anew grows by the depth of what is in it.
 func TestDeepRolesAreLeftAlone(t *testing.T) {
-	text := "[{rolearn: \"" + ours + "\", username: \"" + nodeUsername + "\", groups: [" +
-		strings.Join(nodeGroups, ", ") + "]}, {a: " + strings.Repeat("[", 3000) + strings.Repeat("#c\n0,", 3000) +
+	text := "[{rolearn: \"" + ours + "\", username: \"" + Nodes.Username + "\", groups: [" +
+		strings.Join(Nodes.Groups, ", ") + "]}, {a: " + strings.Repeat("[", 3000) + strings.Repeat("#c\n0,", 3000) +
 		strings.Repeat("]", 3000) + "}]"
-	for what, edit := range map[string]func(text, role string) (string, error){"add": addRole, "remove": removeRole} {
+	for what, edit := range map[string]func(text, role string) (string, error){"add": Nodes.Add, "remove": Nodes.Remove} {
 		result, err := edit(text, ours)
 		if err == nil || !strings.Contains(err.Error(), "nested more than 8 levels deep") || len(result) > len(text) {
 			t.Errorf("%s: %d bytes, %v", what, len(result), err)
@@ -140,7 +140,7 @@ func TestRolesOfEqualKeysAreReadInProportion(t *testing.T) {
 	const keys = 2000
 	text := "[{rolearn: \"" + ours + "\"" + strings.Repeat(",a", keys) + "}]"
 	allocations := testing.AllocsPerRun(1, func() {
-		if removed, err := removeRole(text, ours); err != nil || removed != text {
+		if removed, err := Nodes.Remove(text, ours); err != nil || removed != text {
 			t.Errorf("somebody's mapping is touched: %.100q, %v", removed, err)
 		}
 	})

@@ -1,0 +1,218 @@
+package fargate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// Ways in which a role was let in, of FargateProfileState.Mapped, and the type of the access entry.
+const (
+	throughMap   = "aws-auth"
+	throughEntry = "access-entry"
+	entryType    = "FARGATE_LINUX"
+)
+
+// usesMap and usesEntries say how roles are let into a cluster.
+func usesMap(c record.Cluster) bool { return c.AuthenticationMode != ekstypes.AuthenticationModeApi }
+
+func usesEntries(c record.Cluster) bool {
+	return c.AuthenticationMode == ekstypes.AuthenticationModeApi ||
+		c.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
+}
+
+// roleName returns the name of the pod execution role of a profile.
+func roleName(p record.FargateProfile) string {
+	return p.PodExecutionRoleARN[strings.LastIndexByte(p.PodExecutionRoleARN, '/')+1:]
+}
+
+// mappedRole returns the role as aws-auth knows it. The authenticator compares the account of the ARN, too.
+func mappedRole(p record.FargateProfile) string { return awsauth.Role(p.Account, roleName(p)) }
+
+// checkRole fails when the role is gone before the profile is made.
+func (p *profile) checkRole(ctx context.Context) error {
+	if p.state.Created {
+		return nil
+	}
+	_, err := record.Roles(p.c.o.Store).Get(ctx, record.RoleKey(p.row.Account, roleName(p.row)))
+	if err != nil && ignoreNotFound(err) == nil {
+		return newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, true,
+			"The pod execution role "+p.row.PodExecutionRoleARN+" does not exist.", p.row.PodExecutionRoleARN)
+	}
+	return err
+}
+
+// grantAccess lets the pod execution role into the cluster, in each way that the cluster knows. It does so once: who
+// takes the role out later wants no pods.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
+func (p *profile) grantAccess(ctx context.Context) error {
+	if usesEntries(p.cluster) && !slices.Contains(p.state.Mapped, throughEntry) {
+		if err := p.ensureEntry(ctx); err != nil {
+			return err
+		}
+	}
+	if !usesMap(p.cluster) || p.server == nil || slices.Contains(p.state.Mapped, throughMap) {
+		return nil
+	}
+	role := mappedRole(p.row)
+	text, err := awsauth.Read(ctx, p.server.manager.CoreV1())
+	if err != nil {
+		return err
+	}
+	if text, err = awsauth.FargatePods.Add(text, role); err == nil && awsauth.Nodes.Maps(text, role) {
+		return p.roleInUse("It is mapped as the role of nodes in the aws-auth ConfigMap.")
+	}
+	err = awsauth.Edit(ctx, p.server.manager.CoreV1(), managerAgent, func(text string) (string, error) {
+		return awsauth.FargatePods.Add(text, role)
+	})
+	if awsauth.IsMalformed(err) {
+		return newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, true, err.Error(),
+			awsauth.Namespace+"/"+awsauth.Name)
+	}
+	if err != nil {
+		return err
+	}
+	crashMapped.Here()
+	p.recordAccess(throughMap)
+	return p.saveState(ctx)
+}
+
+func (p *profile) roleInUse(why string) error {
+	return newProblem(ekstypes.FargateProfileIssueCodePodExecutionRoleAlreadyInUse, true,
+		"The pod execution role "+p.row.PodExecutionRoleARN+" is already in use. "+why, p.row.PodExecutionRoleARN)
+}
+
+// recordAccess records how the role was granted access.
+func (p *profile) recordAccess(how string) {
+	if !slices.Contains(p.state.Mapped, how) {
+		p.state.Mapped = append(p.state.Mapped, how)
+		slices.Sort(p.state.Mapped)
+	}
+}
+
+// entryToken makes the creation of the entry the same request whenever it is repeated.
+func (p *profile) entryToken() string { return "fargate-" + p.row.ID }
+
+// ensureEntry lets the role in by an access entry. Profiles share that of their role.
+func (p *profile) ensureEntry(ctx context.Context) error {
+	entry, err := p.c.entries.Get(ctx, record.AccessEntryKey(p.row.Account, p.row.Region, p.row.Cluster,
+		p.row.PodExecutionRoleARN))
+	if ignoreNotFound(err) != nil {
+		return err
+	}
+	if err == nil && entry.Value.ClusterID == p.cluster.ID {
+		if entry.Value.Type != entryType {
+			return p.roleInUse("It has an access entry of type " + entry.Value.Type + ".")
+		}
+		ours, err := p.ownsEntry(ctx, entry.Value)
+		if err == nil && ours {
+			p.recordAccess(throughEntry)
+			err = p.saveState(ctx)
+		}
+		return err
+	}
+	_, err = p.c.o.EKS(p.row.Account, p.row.Region).CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
+		ClusterName: &p.row.Cluster, PrincipalArn: &p.row.PodExecutionRoleARN, Type: aws.String(entryType),
+		ClientRequestToken: aws.String(p.entryToken()),
+	})
+	if err != nil {
+		return fmt.Errorf("create an access entry for %s: %w", p.row.PodExecutionRoleARN, err)
+	}
+	crashEntry.Here()
+	p.recordAccess(throughEntry)
+	return p.saveState(ctx)
+}
+
+// ownsEntry reports whether EKS made an access entry, for this profile or another one with the role: EKS takes away
+// what it made.
+func (p *profile) ownsEntry(ctx context.Context, entry record.AccessEntry) (bool, error) {
+	if entry.ClientRequestToken == p.entryToken() {
+		return true, nil
+	}
+	for _, key := range p.c.profilesOf(p.row.Key()) {
+		other, err := p.c.profiles.Get(ctx, key)
+		if ignoreNotFound(err) != nil {
+			return false, err
+		}
+		state, unknown := p.c.states.Get(ctx, key)
+		if err == nil && unknown == nil && other.Value.ID != p.row.ID && state.Value.ProfileID == other.Value.ID &&
+			other.Value.PodExecutionRoleARN == p.row.PodExecutionRoleARN &&
+			slices.Contains(state.Value.Mapped, throughEntry) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// isRoleLetIn reports whether the nodes of a profile can join the cluster now.
+func (c *Controller) isRoleLetIn(ctx context.Context, s *server, cluster record.Cluster,
+	p record.FargateProfile) (bool, error) {
+	if usesEntries(cluster) {
+		entry, err := c.entries.Get(ctx, record.AccessEntryKey(p.Account, p.Region, p.Cluster, p.PodExecutionRoleARN))
+		if ignoreNotFound(err) != nil {
+			return false, err
+		}
+		if err == nil && entry.Value.ClusterID == cluster.ID {
+			return entry.Value.Type == entryType, nil // an entry takes precedence over aws-auth
+		}
+	}
+	if !usesMap(cluster) {
+		return false, nil
+	}
+	text, err := awsauth.Read(ctx, s.manager.CoreV1())
+	if err != nil {
+		return false, err
+	}
+	has, err := awsauth.Has(text, mappedRole(p))
+	return has && err == nil, nil // malformed: it lets nobody in
+}
+
+// revokeAccess takes the role's way in away, when this was the last of the cluster's profiles with it.
+func (p *profile) revokeAccess(ctx context.Context) error {
+	if p.gone {
+		return nil
+	}
+	for _, key := range p.c.profilesOf(p.row.Key()) {
+		other, err := p.c.profiles.Get(ctx, key)
+		if ignoreNotFound(err) != nil {
+			return err
+		}
+		if err == nil && other.Value.ID != p.row.ID && !other.Value.Deleting &&
+			other.Value.PodExecutionRoleARN == p.row.PodExecutionRoleARN {
+			return nil
+		}
+	}
+	if slices.Contains(p.state.Mapped, throughEntry) {
+		_, err := p.c.o.EKS(p.row.Account, p.row.Region).DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{
+			ClusterName: &p.row.Cluster, PrincipalArn: &p.row.PodExecutionRoleARN})
+		if err != nil && errorCode(err) != "ResourceNotFoundException" && errorCode(err) != "InvalidRequestException" {
+			// the mode may have changed
+			return fmt.Errorf("delete the access entry of %s: %w", p.row.PodExecutionRoleARN, err)
+		}
+	}
+	if !slices.Contains(p.state.Mapped, throughMap) {
+		return nil
+	}
+	if p.server == nil {
+		if p.c.serverLost(p.cluster.Key()) {
+			return nil
+		}
+		return errUnreachable
+	}
+	role := mappedRole(p.row)
+	err := awsauth.Edit(ctx, p.server.manager.CoreV1(), managerAgent, func(text string) (string, error) {
+		return awsauth.FargatePods.Remove(text, role)
+	})
+	if awsauth.IsMalformed(err) {
+		return nil // there is nothing to take out
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+package fargate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/coracle-eks/coracle/internal/fargate"
+	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/recovery"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+const (
+	// longestGrace is the longest time that a pod of a deleted profile has to end.
+	longestGrace = 2 * time.Minute
+	// deletedAtOnce bounds the pods that one pass deletes, and deletions the requests that are under way at once.
+	deletedAtOnce, deletions = 1000, 8
+)
+
+// errUnreachable reports that something waits for the cluster's API server.
+var errUnreachable = errors.New("the cluster's API server cannot be reached")
+
+// delete takes a profile away: its pods with their machines, the role's way in, and, last, its rows. Each step passes
+// over what is gone already. A cluster that is gone, or cannot be reached for long, holds up nothing.
+// https://docs.aws.amazon.com/eks/latest/userguide/delete-fargate-profile.html
+func (p *profile) delete(ctx context.Context) (time.Duration, error) {
+	left, err := p.deletePods(ctx)
+	if err != nil {
+		return recheck, p.recordDeleteIssue(err)
+	}
+	for _, key := range p.c.podsOf(p.row.Key()) {
+		row, err := p.c.pods.Get(ctx, key)
+		if ignoreNotFound(err) != nil {
+			return 0, err
+		}
+		left = left || err == nil && row.Value.Profile == p.row.Name && row.Value.ClusterID == p.row.ClusterID
+	}
+	if left {
+		return afterwards, p.recordDeleteIssue(nil)
+	}
+	if err := p.revokeAccess(ctx); err != nil {
+		if errors.Is(err, errUnreachable) {
+			return afterwards, nil
+		}
+		return recheck, p.recordDeleteIssue(err)
+	}
+	crashRevoked.Here()
+	return 0, p.deleteRecords(ctx)
+}
+
+// recordDeleteIssue writes down what keeps a profile from being deleted.
+func (p *profile) recordDeleteIssue(err error) error {
+	found, ok := asProblem(err, p.row.Name)
+	p.state.DeleteFailed, p.state.Issues = ok, nil
+	if ok {
+		p.state.Issues = []ekstypes.FargateProfileIssue{found.issue}
+		return nil
+	}
+	return err
+}
+
+// deletePods deletes the pods of the profile that Fargate runs or was to run, and reports whether it has just done so.
+func (p *profile) deletePods(ctx context.Context) (left bool, err error) {
+	if p.server == nil {
+		return false, nil // machines end without it: see work.reconcile
+	}
+	type target struct {
+		namespace, name string
+		options         metav1.DeleteOptions
+	}
+	var targets []target
+	pods := p.server.manager.CoreV1().Pods
+	grace := int64(longestGrace.Seconds())
+	_, err = client.EachPage(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{fargate.ProfileLabel: p.row.Name}.String(),
+		FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName).String(),
+	}, pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
+		for i := range page.Items {
+			o := &page.Items[i]
+			limit := o.DeletionGracePeriodSeconds
+			if o.DeletionTimestamp != nil && limit != nil && *limit <= grace || len(targets) == deletedAtOnce {
+				continue
+			}
+			options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.UID))}
+			if own := o.Spec.TerminationGracePeriodSeconds; own == nil || *own > grace {
+				options.GracePeriodSeconds = &grace
+			}
+			targets = append(targets, target{o.Namespace, o.Name, options})
+		}
+	})
+	if err != nil {
+		return false, fmt.Errorf("list the pods of Fargate profile %s: %w", p.row.Name, err)
+	}
+	var deleted atomic.Bool
+	group := recovery.Group(ctx).WithMaxGoroutines(deletions)
+	for _, t := range targets {
+		group.Go(func(ctx context.Context) error {
+			err := pods(t.namespace).Delete(ctx, t.name, t.options)
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("delete pod %s/%s: %w", t.namespace, t.name, err)
+			}
+			deleted.Store(true)
+			return nil
+		})
+	}
+	return deleted.Load(), group.Wait()
+}
+
+// deleteRecords removes the profile from the store.
+func (p *profile) deleteRecords(ctx context.Context) error {
+	key := p.row.Key()
+	row, err := p.c.profiles.Get(ctx, key)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if row.Value.ID != p.row.ID {
+		return errGone
+	}
+	err = p.c.o.Store.Txn(ctx, p.c.profiles.DeleteOp(row), p.c.states.RemoveOp(key))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	p.c.log.Info("Fargate profile is deleted", "cluster", p.row.Cluster, "profile", p.row.Name)
+	return errGone
+}
+
+// isProfileGoing reports whether the pods of a row's profile are to end.
+func (c *Controller) isProfileGoing(ctx context.Context, row record.FargatePod) (bool, error) {
+	p, err := c.profiles.Get(ctx, record.FargateProfileKey(row.Account, row.Region, row.Cluster, row.Profile))
+	if ignoreNotFound(err) != nil {
+		return false, err
+	}
+	return err != nil || p.Value.Deleting || p.Value.ClusterID != row.ClusterID, nil
+}

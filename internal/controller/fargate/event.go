@@ -1,0 +1,66 @@
+package fargate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/coracle-eks/coracle/internal/fargate"
+	"github.com/coracle-eks/coracle/internal/kube/client"
+)
+
+const (
+	failedScheduling = "FailedScheduling"
+	// longestMessage is the longest message of an event that API servers take, in bytes.
+	longestMessage = 1024
+	// longestName is the longest part of a pod's name in that of an event, in bytes.
+	longestName = 200
+)
+
+// event tells the pod's owner something, as fargate-scheduler does. Its name follows from what it says, so that it is
+// told once, however often it is; count is how often it happened. What an API server does not take is lost: events are
+// for people.
+func (w *work) event(ctx context.Context, kind, reason string, count int, text string) {
+	namespace, name := w.info.namespace, w.info.name
+	if w.server == nil || name == "" {
+		return
+	}
+	if len(text) > longestMessage {
+		text = client.Cut(text[:longestMessage-4]) + " ..."
+	}
+	sum := sha256.Sum256([]byte(w.uid + "\x00" + reason + "\x00" + text))
+	now := metav1.NewTime(w.c.now())
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: name[:min(len(name), longestName)] + "." + hex.EncodeToString(sum[:8])},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: namespace, Name: name,
+			UID: types.UID(w.uid)},
+		Reason: reason, Message: text, Type: kind, Count: int32(min(count, 1<<30)), //nolint:gosec // it is bounded
+		Source: corev1.EventSource{Component: fargate.SchedulerName}, FirstTimestamp: now, LastTimestamp: now,
+		ReportingController: fargate.SchedulerName,
+	}
+	events := w.server.scheduler.CoreV1().Events(namespace)
+	_, err := events.Create(ctx, event, metav1.CreateOptions{FieldManager: fargate.SchedulerManager})
+	if apierrors.IsAlreadyExists(err) && count > 1 {
+		var patch []byte
+		if patch, err = json.Marshal(map[string]any{"count": event.Count, "lastTimestamp": now}); err == nil {
+			_, err = events.Patch(ctx, event.Name, types.MergePatchType, patch,
+				metav1.PatchOptions{FieldManager: fargate.SchedulerManager})
+		}
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+		w.c.log.Debug("an event of a Fargate pod is lost", "cluster", w.cluster.Name, "pod", namespace+"/"+name, "error",
+			client.Cut(err.Error()))
+	}
+}
+
+// warn is event for what keeps a pod from being scheduled.
+func (w *work) warn(ctx context.Context, text string) {
+	w.event(ctx, corev1.EventTypeWarning, failedScheduling, 1, text)
+}

@@ -1,0 +1,51 @@
+package fargate
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/coracle-eks/coracle/internal/fargate"
+	guest "github.com/coracle-eks/coracle/internal/guest/fargate"
+)
+
+// nodeConfig returns the function that makes the configuration of the pod's node, once its address is known: all that
+// the node has to know of its cluster, as the user data of a managed node group says it.
+func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate.Logging) (
+	func(address, nodeName, zone string) ([]byte, error), error) {
+	plane, err := w.c.planes.Get(ctx, w.cluster.Key())
+	if err != nil {
+		return nil, err
+	}
+	if plane.Value.ClusterID != w.cluster.ID || plane.Value.Endpoint == "" {
+		return nil, fmt.Errorf("cluster %s has no endpoint", w.cluster.Name)
+	}
+	row := w.row.Value
+	config := guest.Config{
+		Cluster: w.cluster.Name, Region: w.cluster.Region, Endpoint: plane.Value.Endpoint,
+		CertificateAuthority: base64.StdEncoding.EncodeToString(plane.Value.CertificateAuthority),
+		ServiceCIDR:          w.cluster.ServiceIPv4CIDR,
+		CPU:                  row.CPU, Memory: row.Memory, Version: plane.Value.Version,
+		EFS: len(fargate.VolumeClaims(pod)) > 0, // no others are admitted
+	}
+	if w.cluster.IPFamily == ekstypes.IpFamilyIpv6 {
+		config.ServiceCIDR = w.cluster.ServiceIPv6CIDR
+	}
+	if logging != nil {
+		config.Logging = &guest.Logging{Data: logging.Data, PodName: row.Name, Namespace: row.Namespace}
+	}
+	return func(address, nodeName, zone string) ([]byte, error) {
+		config := config
+		config.Address, config.NodeName, config.Zone = address, nodeName, zone
+		config.ProviderID = "aws:///" + zone + "/" + row.ID + "/" + nodeName
+		return json.Marshal(config)
+	}, nil
+}
+
+// uidOf returns a UID as Kubernetes has it.
+func uidOf(uid string) types.UID { return types.UID(uid) }

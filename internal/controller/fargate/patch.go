@@ -1,0 +1,134 @@
+package fargate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/kube/eviction"
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// evictLeast and evictMost bound the time after which an eviction that was refused is tried again: an eighth of the
+// time since the first.
+const evictLeast, evictMost = time.Second, time.Minute
+
+// Patch has the pods of a cluster that run on Fargate leave their machines, which get no patches while they run: they
+// are evicted, zone by zone, so that their owners make others. Those that cannot be evicted until the deadline are
+// deleted. It returns how many pods that are, and does not wait. profile names the one whose pods are meant; empty for
+// those of all.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-patching.html
+func (c *Controller) Patch(ctx context.Context, cluster record.Cluster, profile string, deadline time.Duration) (int,
+	error) {
+	rows, err := c.pods.List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
+	if err != nil {
+		return 0, err
+	}
+	now, n := c.now(), 0
+	for _, row := range rows {
+		if row.Value.ClusterID != cluster.ID || profile != "" && row.Value.Profile != profile {
+			continue
+		}
+		marked := false
+		_, err := c.pods.Modify(ctx, row.Key, func(p *record.FargatePod) error {
+			if marked = p.Bound && !p.Ending; marked {
+				p.Patch = &record.FargatePatch{Since: now, Deadline: now.Add(deadline)}
+			}
+			return nil
+		})
+		if ignoreNotFound(err) != nil {
+			return n, err
+		}
+		if err == nil && marked {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// termination is the detail of the event that EKS sends to EventBridge when it cannot evict a pod.
+type termination struct {
+	ClusterName              string `json:"clusterName"`
+	FargateProfileName       string `json:"fargateProfileName"`
+	PodName                  string `json:"podName"`
+	PodNamespace             string `json:"podNamespace"`
+	EvictErrorMessage        string `json:"evictErrorMessage"`
+	ScheduledTerminationTime string `json:"scheduledTerminationTime"`
+}
+
+// The type of this event, and the reason under which it is told to the pod's owner: there is no EventBridge here.
+const (
+	terminationType   = "EKS Fargate Pod Scheduled Termination"
+	terminationReason = "ScheduledTermination"
+)
+
+// patch evicts a pod whose machine is to be patched.
+func (w *work) patch(ctx context.Context) (time.Duration, error) {
+	row := &w.row.Value
+	now := w.c.now()
+	due := !now.Before(row.Patch.Deadline)
+	if !due && row.Patch.Refused == "" {
+		waits, err := w.isEarlierZonePatched(ctx)
+		if err != nil || waits {
+			return afterwards, err
+		}
+	}
+	gone, refused, err := eviction.Evict(ctx, w.server.manager,
+		eviction.Pod{Namespace: row.Namespace, Name: row.Name, UID: w.uid}, due)
+	if err != nil || gone || refused == "" {
+		return recheck, err // its watch says so
+	}
+	if row.Patch.Refused == "" {
+		row.Patch.Refused = client.Cut(refused)
+		if err := w.save(ctx); err != nil {
+			return 0, err
+		}
+		crashPatch.Here()
+		if err := w.announceTermination(ctx); err != nil {
+			return 0, err
+		}
+	}
+	wait := min(max(now.Sub(row.Patch.Since)/8, evictLeast), evictMost)
+	if !due {
+		wait = max(time.Millisecond, min(wait, row.Patch.Deadline.Sub(now)))
+	}
+	return wait, nil
+}
+
+// isEarlierZonePatched reports whether pods in an earlier zone are to leave first. Those that cannot leave hold up no
+// other zone.
+func (w *work) isEarlierZonePatched(ctx context.Context) (bool, error) {
+	rows, err := w.c.pods.List(ctx, store.Prefix(w.cluster.Account, w.cluster.Region, w.cluster.Name))
+	if err != nil {
+		return false, err
+	}
+	for _, row := range rows {
+		if p := row.Value.Patch; p != nil && p.Refused == "" && row.Value.Zone < w.row.Value.Zone {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// announceTermination tells when a pod that could not be evicted is deleted.
+func (w *work) announceTermination(ctx context.Context) error {
+	row := w.row.Value
+	at := row.Patch.Deadline.UTC().Format("2006-01-02T15:04:05.000Z")
+	detail := termination{
+		ClusterName: row.Cluster, FargateProfileName: row.Profile, PodName: row.Name, PodNamespace: row.Namespace,
+		EvictErrorMessage: row.Patch.Refused, ScheduledTerminationTime: at,
+	}
+	text, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	w.event(ctx, corev1.EventTypeWarning, terminationReason, 1, fmt.Sprintf("%s: %s", terminationType, text))
+	w.c.log.Warn("a Fargate pod cannot be evicted", "detail-type", terminationType, "account", row.Account, "region",
+		row.Region, "detail", string(text))
+	return nil
+}

@@ -1,0 +1,64 @@
+package fargate
+
+import (
+	"errors"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// problem is an error that the profile's owner can do something about: it is shown as an issue instead of being logged.
+type problem struct {
+	issue ekstypes.FargateProfileIssue
+	final bool // a creation does not succeed any more
+}
+
+func (p *problem) Error() string { return string(p.issue.Code) + ": " + *p.issue.Message }
+
+func newProblem(code ekstypes.FargateProfileIssueCode, final bool, message string, resources ...string) error {
+	message = client.Cut(message)
+	return &problem{ekstypes.FargateProfileIssue{Code: code, Message: &message, ResourceIds: resources}, final}
+}
+
+// asProblem returns the problem that an error is to the profile's owner; false for one that is to be logged.
+func asProblem(err error, profile string) (*problem, bool) {
+	var p *problem
+	if errors.As(err, &p) {
+		return p, true
+	}
+	switch errorCode(err) {
+	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
+		err = newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, true, message(err), profile)
+		return p, errors.As(err, &p)
+	}
+	return nil, false
+}
+
+// errorCode returns the AWS error code of err, "" when it has none.
+func errorCode(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// message returns what AWS says of err, or err itself.
+func message(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorMessage()
+	}
+	return err.Error()
+}
+
+// ignoreNotFound returns nil for ErrNotFound, and any other error as it is.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}

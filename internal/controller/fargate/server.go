@@ -1,0 +1,278 @@
+package fargate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/fargate"
+	"github.com/coracle-eks/coracle/internal/kube/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/recovery"
+	"github.com/coracle-eks/coracle/internal/store"
+)
+
+// server is a cluster's API server to the users of EKS, with what it said of the pods of fargate-scheduler and of the
+// nodes of Fargate.
+type server struct {
+	key       string               // of the cluster
+	scheduler kubernetes.Interface // eks:fargate-scheduler
+	objects   dynamic.Interface    // likewise
+	manager   kubernetes.Interface // eks:fargate-manager
+
+	mu    sync.Mutex
+	pods  map[string]podInfo  // by UID
+	nodes map[string]nodeInfo // by name
+}
+
+// podInfo is what is kept of a pod: all of it would be as large as its users like.
+type podInfo struct {
+	namespace, name string
+	nodeName        string
+	nominated       string
+	over            bool      // it has succeeded or failed
+	deleted         time.Time // its deletion was asked for, and is to be done by then; zero otherwise
+}
+
+// nodeInfo is what is kept of a node.
+type nodeInfo struct {
+	uid     string
+	created time.Time
+	ready   bool
+}
+
+// maxObjects is the maximum number of pods, and of nodes, that are kept of a cluster. Their API server decides how many
+// there are.
+const maxObjects = 20_000
+
+// watch mirrors the pods and nodes of all clusters that have profiles, until ctx ends, and sends the keys of those that
+// changed.
+func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string)) {
+	c.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
+		s, done, err := c.newServer(ctx, k)
+		if err != nil {
+			return err
+		}
+		defer done()
+		all := func() {
+			for _, key := range c.profilesOf(k.Key) {
+				wakeProfile(key)
+			}
+			for _, key := range append(c.podsOf(k.Key), s.unscheduled()...) {
+				wakePod(key)
+			}
+		}
+		defer all() // they are cut off
+		var known atomic.Int32
+		one := func() {
+			if known.Add(1) == 2 { // the pods and the nodes: nobody acts on one without the other
+				open(s)
+				all()
+			}
+		}
+		group := recovery.Group(ctx)
+		group.Go(func(ctx context.Context) error { return s.followPods(ctx, one, wakePod) })
+		group.Go(func(ctx context.Context) error {
+			return s.followNodes(ctx, one, func(name string) {
+				for _, key := range c.podsOnNode(k.Key, name) {
+					wakePod(key)
+				}
+			})
+		})
+		return group.Wait()
+	})
+}
+
+// newServer makes the clients of a connection, and returns the function that closes those of another user.
+func (c *Controller) newServer(ctx context.Context, k *apiserver.Connection) (*server, func(), error) {
+	s := &server{key: k.Key, pods: map[string]podInfo{}, nodes: map[string]nodeInfo{}}
+	var err error
+	if s.scheduler, err = kubernetes.NewForConfigAndClient(k.Config, k.HTTP); err != nil {
+		return nil, nil, err
+	}
+	if s.objects, err = dynamic.NewForConfigAndClient(k.Config, k.HTTP); err != nil {
+		return nil, nil, err
+	}
+	config, err := c.o.Config(ctx, k.Cluster, fargate.ManagerUser)
+	if err != nil {
+		return nil, nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = managerAgent
+	connections, err := client.HTTP(config, k.Cluster.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.manager, err = kubernetes.NewForConfigAndClient(config, connections); err != nil {
+		return nil, nil, err
+	}
+	return s, func() { utilnet.CloseIdleConnectionsFor(connections.Transport) }, nil
+}
+
+// podsOnNode returns the keys of the pods whose node has that name.
+func (c *Controller) podsOnNode(cluster, node string) (keys []string) {
+	for _, key := range c.podsOf(cluster) {
+		if row, err := c.pods.Get(context.Background(), key); err == nil && row.Value.NodeName == node {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// podKey returns the key of a pod of the cluster.
+func (s *server) podKey(uid string) string { return store.Key(append(store.Parts(s.key), uid)...) }
+
+// followPods mirrors the pods whose scheduler is that of Fargate until the API server goes away. It calls known once it
+// has them, and wake with the key of each that changes after that.
+func (s *server) followPods(ctx context.Context, known func(), wake func(string)) error {
+	pods := s.scheduler.CoreV1().Pods(metav1.NamespaceAll)
+	only := metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName).String()}
+	from, err := client.EachPage(ctx, only, pods.List, func(page *corev1.PodList) {
+		for i := range page.Items {
+			s.recordPod(&page.Items[i], false)
+		}
+	})
+	if err == nil {
+		err = s.checkSize()
+	}
+	if err != nil {
+		return err
+	}
+	known()
+	return client.Watch(ctx, "the pods of "+fargate.SchedulerName, from, pods.Watch, only,
+		func(what kubewatch.EventType, pod *corev1.Pod) error {
+			if s.recordPod(pod, what == kubewatch.Deleted) {
+				wake(s.podKey(string(pod.UID)))
+			}
+			return s.checkSize()
+		})
+}
+
+// recordPod keeps what is needed of a pod, and reports whether that has changed. An API server may call a pod anything;
+// UIDs, which become keys, have no other characters.
+func (s *server) recordPod(pod *corev1.Pod, gone bool) bool {
+	uid := string(pod.UID)
+	if uid == "" || strings.Trim(uid, "0123456789abcdefABCDEF-") != "" ||
+		pod.Spec.SchedulerName != fargate.SchedulerName {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, known := s.pods[uid]
+	if gone {
+		delete(s.pods, uid)
+		return known
+	}
+	info := podInfo{
+		namespace: strings.Clone(pod.Namespace), name: strings.Clone(pod.Name), // not to hold the whole answer
+		nodeName: bounded(pod.Spec.NodeName), nominated: bounded(pod.Status.NominatedNodeName),
+		over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+	}
+	if pod.DeletionTimestamp != nil {
+		info.deleted = pod.DeletionTimestamp.Time
+	}
+	s.pods[strings.Clone(uid)] = info
+	return !known || was != info
+}
+
+// bounded returns a name, or a part of what is too long for one.
+func bounded(name string) string {
+	const longest = 253
+	return strings.Clone(name[:min(len(name), longest)])
+}
+
+func (s *server) checkSize() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pods) > maxObjects || len(s.nodes) > maxObjects {
+		return fmt.Errorf("there are more than %d pods or nodes of Fargate, %w", maxObjects, client.ErrTooLarge)
+	}
+	return nil
+}
+
+// followNodes mirrors the nodes of Fargate, likewise. tell gets their names.
+func (s *server) followNodes(ctx context.Context, known func(), tell func(string)) error {
+	nodes := s.scheduler.CoreV1().Nodes()
+	only := metav1.ListOptions{LabelSelector: labels.Set{fargate.ComputeType: "fargate"}.String()}
+	from, err := client.EachPage(ctx, only, nodes.List, func(page *corev1.NodeList) {
+		for i := range page.Items {
+			s.recordNode(&page.Items[i], false)
+		}
+	})
+	if err == nil {
+		err = s.checkSize()
+	}
+	if err != nil {
+		return err
+	}
+	known()
+	return client.Watch(ctx, "the nodes of Fargate", from, nodes.Watch, only,
+		func(what kubewatch.EventType, node *corev1.Node) error {
+			if s.recordNode(node, what == kubewatch.Deleted) {
+				tell(node.Name)
+			}
+			return s.checkSize()
+		})
+}
+
+// recordNode keeps what is needed of a node, and reports whether that has changed.
+func (s *server) recordNode(node *corev1.Node, gone bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, known := s.nodes[node.Name]
+	if gone {
+		delete(s.nodes, node.Name)
+		return known
+	}
+	info := nodeInfo{uid: strings.Clone(string(node.UID)), created: node.CreationTimestamp.Time}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			info.ready = condition.Status == corev1.ConditionTrue
+		}
+	}
+	s.nodes[strings.Clone(node.Name)] = info
+	return !known || was != info
+}
+
+// pod returns what is known of the pod with that UID; false when there is none.
+func (s *server) pod(uid string) (podInfo, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info, ok := s.pods[uid]
+	return info, ok
+}
+
+// node returns what is known of the node of that name; false when there is none.
+func (s *server) node(name string) (nodeInfo, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info, ok := s.nodes[name]
+	return info, ok
+}
+
+// unscheduled returns the keys of the pods that have no node yet.
+func (s *server) unscheduled() (keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, info := range s.pods {
+		if info.nodeName == "" && !info.over {
+			keys = append(keys, s.podKey(uid))
+		}
+	}
+	return keys
+}

@@ -1,0 +1,129 @@
+// Package awsauth reads and edits the ConfigMap aws-auth, in which EKS maps the roles of nodes and of Fargate pods to
+// users of a cluster.
+//
+// The ConfigMap belongs to the cluster's users: an edit adds or removes one entry of mapRoles and leaves every other
+// character as it is. The package keeps nothing; its callers record what they have mapped.
+//
+// https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html
+package awsauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/coracle-eks/coracle/internal/kube/client"
+)
+
+const (
+	// Namespace and Name are those of the ConfigMap.
+	Namespace = "kube-system"
+	Name      = "aws-auth"
+	// MapRoles is the key of its data that maps roles.
+	MapRoles = "mapRoles"
+)
+
+// Mapping is what a role becomes in the cluster.
+type Mapping struct {
+	Username string
+	Groups   []string
+}
+
+var (
+	// Nodes is the mapping of the role of nodes.
+	Nodes = Mapping{Username: "system:node:{{EC2PrivateDNSName}}",
+		Groups: []string{"system:bootstrappers", "system:nodes"}}
+	// FargatePods is the mapping of a pod execution role.
+	FargatePods = Mapping{Username: "system:node:{{SessionName}}",
+		Groups: []string{"system:bootstrappers", "system:nodes", "system:node-proxier"}}
+)
+
+// Role returns a role as aws-auth knows it: the authenticator compares roles without their paths.
+func Role(account, name string) string { return "arn:aws:iam::" + account + ":role/" + name }
+
+// Malformed is the error of an edit of a text that cannot be edited, of which nothing was touched. Err says what is
+// wrong with it, for its owner.
+type Malformed struct{ Err error }
+
+func (m *Malformed) Error() string { return m.Err.Error() }
+
+// Unwrap returns the cause.
+func (m *Malformed) Unwrap() error { return m.Err }
+
+// maxSize is the maximum size of mapRoles in bytes: that of a ConfigMap.
+const maxSize = 1 << 20
+
+// CheckSize refuses a text that no ConfigMap can have.
+func CheckSize(text string) error {
+	if len(text) > maxSize {
+		return fmt.Errorf("%s of aws-auth is larger than %d MiB, %w", MapRoles, maxSize>>20, client.ErrTooLarge)
+	}
+	return nil
+}
+
+// Read returns the text of mapRoles; empty without a ConfigMap.
+func Read(ctx context.Context, maps corev1client.ConfigMapsGetter) (string, error) {
+	m, err := maps.ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read aws-auth: %w", err)
+	}
+	return m.Data[MapRoles], CheckSize(m.Data[MapRoles])
+}
+
+// attempts is the number of immediate retries of an edit when it conflicts with another.
+const attempts = 10
+
+// Edit changes mapRoles, and nothing else in aws-auth, as a field manager. The error of edit becomes a *Malformed.
+func Edit(ctx context.Context, getter corev1client.ConfigMapsGetter, manager string,
+	edit func(text string) (string, error)) error {
+	maps := getter.ConfigMaps(Namespace)
+	var err error
+	for range attempts {
+		var m *corev1.ConfigMap
+		m, err = maps.Get(ctx, Name, metav1.GetOptions{})
+		absent := apierrors.IsNotFound(err)
+		if absent {
+			m, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}, nil
+		}
+		if err != nil {
+			return fmt.Errorf("read aws-auth: %w", err)
+		}
+		text, wrong := edit(m.Data[MapRoles])
+		if wrong != nil {
+			return &Malformed{wrong}
+		}
+		if text == m.Data[MapRoles] {
+			return nil
+		}
+		if m.Data == nil {
+			m.Data = map[string]string{}
+		}
+		m.Data[MapRoles] = text
+		if absent {
+			_, err = maps.Create(ctx, m, metav1.CreateOptions{FieldManager: manager})
+		} else {
+			_, err = maps.Update(ctx, m, metav1.UpdateOptions{FieldManager: manager})
+		}
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+			break
+		}
+	}
+	return fmt.Errorf("write aws-auth: %w", err)
+}
+
+// IsMalformed reports whether an error is that of a text that cannot be edited.
+func IsMalformed(err error) bool {
+	var m *Malformed
+	return errors.As(err, &m)
+}
