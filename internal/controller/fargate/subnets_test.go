@@ -54,11 +54,11 @@ func TestAffinityAllowsZones(t *testing.T) {
 		spec corev1.PodSpec
 		want []string
 	}{
-		"none":       {corev1.PodSpec{}, []string{"a1", "b1"}},
+		"none": {corev1.PodSpec{}, []string{"a1", "b1"}},
 		"a selector": {corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelTopologyZone: "eu-west-1b"}},
 			[]string{"b1"}},
-		"in":         {corev1.PodSpec{Affinity: zone(corev1.NodeSelectorOpIn, "eu-west-1a", "eu-west-1c")}, []string{"a1"}},
-		"not in":     {corev1.PodSpec{Affinity: zone(corev1.NodeSelectorOpNotIn, "eu-west-1a")}, []string{"b1"}},
+		"in":     {corev1.PodSpec{Affinity: zone(corev1.NodeSelectorOpIn, "eu-west-1a", "eu-west-1c")}, []string{"a1"}},
+		"not in": {corev1.PodSpec{Affinity: zone(corev1.NodeSelectorOpNotIn, "eu-west-1a")}, []string{"b1"}},
 		"Fargate": {corev1.PodSpec{NodeSelector: map[string]string{"eks.amazonaws.com/compute-type": "fargate"}},
 			[]string{"a1", "b1"}},
 		"a group of nodes": {corev1.PodSpec{NodeSelector: map[string]string{"eks.amazonaws.com/nodegroup": "ng"}}, nil},

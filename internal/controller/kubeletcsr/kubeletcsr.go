@@ -4,8 +4,9 @@
 // ready cluster for the signer kubernetes.io/kubelet-serving (watch.go) and validates each one (decide.go). It approves
 // a request that a node creates for itself, if DescribeInstances reports the requested names and addresses for the EC2
 // instance of the node, with the message that EKS uses; what the node of a Fargate pod may have is in the record of
-// the pod's capacity. It denies a node that claims anything else, and records the reason in the condition of the request.
-// Requests of other users are left to the administrator of the cluster. kube-controller-manager signs approved requests.
+// the pod's capacity. It denies a node that claims anything else, and records the reason in the condition of the
+// request. Requests of other users are left to the administrator of the cluster. kube-controller-manager signs approved
+// requests.
 //
 // The package reads the tables of clusters, control planes and Fargate pods, and writes nothing to the store: the
 // decision is recorded in the request itself, so that nothing is lost when a daemon or an API server dies.
