@@ -6,15 +6,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/eks"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/instance"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/controller/fargate"
 	"github.com/coracle-eks/coracle/internal/fields"
-	"github.com/coracle-eks/coracle/internal/kube/authenticator"
-	fargatewebhook "github.com/coracle-eks/coracle/internal/kube/fargate"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -36,10 +33,7 @@ func (d *daemon) newFargate(planes *controlplane.Controller) (*fargate.Controlle
 			return eks.NewFromConfig(d.eksConfig(account, region))
 		},
 		Machines: fargateMachines{store: d.store, ec2: instance.NewFargate(d.api.ec2.Instances)},
-		Webhook: func(c record.Cluster) (*unstructured.Unstructured, error) {
-			endpoint := authenticator.Endpoint{ClusterID: c.ID, URL: d.webhookURL(), CA: d.authority.PEM}
-			return fargatewebhook.Configuration(endpoint.FargateURL(), endpoint.CA), nil
-		},
+		Webhook:  d.fargateConfiguration,
 	}), nil
 }
 

@@ -48,7 +48,7 @@ func (w *work) end(ctx context.Context) (time.Duration, error) {
 // endMachine takes away the node and the machine, and reports whether something is left of them.
 func (w *work) endMachine(ctx context.Context) (left bool, err error) {
 	row := w.row.Value
-	// The node goes first, so that nobody takes it for one; and once more when no kubelet can make it any more.
+	// The node goes first, so that nothing is sent to it any more; and once more when no kubelet can make it again.
 	if err := w.removeNode(ctx); err != nil {
 		return false, err
 	}
@@ -74,7 +74,7 @@ func (w *work) endMachine(ctx context.Context) (left bool, err error) {
 	if row.InstanceID == "" {
 		w.c.byMachine.Delete(record.EC2Key(row.Account, row.Region, id))
 	}
-	return false, w.removeNode(ctx)
+	return false, w.removeLastNode(ctx)
 }
 
 // isPresent reports whether a machine runs, or has left its network interface.
@@ -145,6 +145,25 @@ func (w *work) removeNode(ctx context.Context) error {
 	}
 	if _, ok := w.server.node(name); !ok {
 		return nil
+	}
+	if other, err := w.isNodeOfAnother(ctx, name); err != nil || other {
+		return err
+	}
+	return w.deleteNode(ctx, name)
+}
+
+// removeLastNode deletes a node that a kubelet made in its last moment: its watch may not have said so yet.
+func (w *work) removeLastNode(ctx context.Context) error {
+	name := w.row.Value.NodeName
+	if w.server == nil || name == "" {
+		return nil
+	}
+	_, err := w.server.manager.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", name, err)
 	}
 	if other, err := w.isNodeOfAnother(ctx, name); err != nil || other {
 		return err

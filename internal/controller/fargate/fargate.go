@@ -91,7 +91,7 @@ type Options struct {
 	EKS      func(account, region string) EKS
 	Machines Machines
 	// Webhook returns the configuration of the webhook that sends the pods of a cluster to Fargate.
-	Webhook func(cluster record.Cluster) (*unstructured.Unstructured, error)
+	Webhook func(cluster record.Cluster) *unstructured.Unstructured
 	// VCPUs is the quota of virtual CPUs of an account in a region; 1000 when 0. It is AWS's only quota of the number of
 	// pods.
 	VCPUs int64

@@ -124,8 +124,8 @@ func newFixture(t *testing.T, edits ...func(*fargate.Options)) *fixture {
 }
 
 // configuration is that of a webhook where nobody listens: pods are made as it would have changed them.
-func configuration(record.Cluster) (*unstructured.Unstructured, error) {
-	return webhook.Configuration("https://127.0.0.1:1/mutate", []byte("authority")), nil
+func configuration(record.Cluster) *unstructured.Unstructured {
+	return webhook.Configuration("https://127.0.0.1:1/mutate", nil)
 }
 
 // start starts the controller, as a daemon does that starts; w.stop ends it.

@@ -37,7 +37,7 @@ func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate
 		config.ServiceCIDR = w.cluster.ServiceIPv6CIDR
 	}
 	if logging != nil {
-		config.Logging = &guest.Logging{Data: logging.Data, PodName: row.Name, Namespace: row.Namespace}
+		config.Logging = &guest.Logging{Files: logging.Data, PodName: row.Name, Namespace: row.Namespace}
 	}
 	return func(address, nodeName, zone string) ([]byte, error) {
 		config := config

@@ -16,10 +16,7 @@ func (p *profile) applyWebhook(ctx context.Context) error {
 	if p.server == nil {
 		return nil
 	}
-	o, err := p.c.o.Webhook(p.cluster)
-	if err != nil {
-		return err
-	}
+	o := p.c.o.Webhook(p.cluster)
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
