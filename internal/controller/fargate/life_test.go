@@ -276,7 +276,6 @@ func TestMachinesFail(t *testing.T) {
 	}
 	first := only()
 	_, row = w.runs(first)
-	w.kubelet.Silence(row.NodeName)
 	if err := w.endMachine(t.Context(), record.EC2Key(account, region, row.InstanceID), "killed"); err != nil {
 		t.Fatal(err)
 	}
