@@ -33,6 +33,9 @@ func (w *work) end(ctx context.Context) (time.Duration, error) {
 	if err != nil || left {
 		return gone, err
 	}
+	if waits, err := w.awaitsServer(ctx); err != nil || waits {
+		return afterwards, err
+	}
 	if err := w.c.pods.Delete(ctx, w.row); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
 	}
@@ -43,6 +46,28 @@ func (w *work) end(ctx context.Context) (time.Duration, error) {
 		return afterwards, nil // it may still need another one
 	}
 	return 0, nil
+}
+
+// isAbandoned reports whether the pod cannot be asked about, and is to end nevertheless: its cluster is gone, or its
+// profile is deleted while the API server cannot be reached for long.
+func (w *work) isAbandoned(ctx context.Context) (bool, error) {
+	if w.gone {
+		return true, nil
+	}
+	if w.server != nil || !w.c.serverLost(w.cluster.Key()) {
+		return false, nil
+	}
+	return w.c.isProfileGoing(ctx, w.row.Value)
+}
+
+// awaitsServer reports whether the node and the pod could not be looked at yet. A daemon that has just started knows its
+// rows before it reaches API servers.
+func (w *work) awaitsServer(ctx context.Context) (bool, error) {
+	if w.server != nil {
+		return false, nil
+	}
+	abandoned, err := w.isAbandoned(ctx)
+	return !abandoned, err
 }
 
 // endMachine takes away the node and the machine, and reports whether something is left of them.
@@ -121,6 +146,9 @@ func (w *work) replace(ctx context.Context) (time.Duration, error) {
 	left, err := w.endMachine(ctx)
 	if err != nil || left {
 		return gone, err
+	}
+	if waits, err := w.awaitsServer(ctx); err != nil || waits {
+		return afterwards, err
 	}
 	w.c.byMachine.Delete(w.machineKey())
 	row := &w.row.Value

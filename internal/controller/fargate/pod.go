@@ -23,6 +23,7 @@ type work struct {
 	key     string
 	uid     string
 	cluster record.Cluster
+	gone    bool    // the cluster is
 	server  *server // nil while the API server cannot be reached
 	// row is what the pod has; steps change it, and save writes it. It has no revision before there is one.
 	row   store.Row[record.FargatePod]
@@ -57,13 +58,13 @@ func (c *Controller) reconcilePod(ctx context.Context, key string) (reconcile.Re
 	if ignoreNotFound(err) != nil {
 		return reconcile.Result{}, err
 	}
-	gone := err != nil || w.exists() && cluster.Value.ID != w.row.Value.ClusterID
+	w.gone = err != nil || w.exists() && cluster.Value.ID != w.row.Value.ClusterID
 	w.cluster = cluster.Value
-	if s, ok := c.servers.Get(clusterKey); ok && !gone {
+	if s, ok := c.servers.Get(clusterKey); ok && !w.gone {
 		w.server = s
 		w.info, w.known = s.pod(w.uid)
 	}
-	after, err := w.reconcile(ctx, gone)
+	after, err := w.reconcile(ctx)
 	if err != nil {
 		pod := w.info.namespace + "/" + w.info.name
 		if w.exists() {
@@ -104,8 +105,8 @@ func (w *work) save(ctx context.Context) error {
 	return nil
 }
 
-// reconcile brings a pod onto a machine, or takes both away. gone reports that its cluster is.
-func (w *work) reconcile(ctx context.Context, gone bool) (time.Duration, error) {
+// reconcile brings a pod onto a machine, or takes both away.
+func (w *work) reconcile(ctx context.Context) (time.Duration, error) {
 	if !w.exists() {
 		if w.server == nil || !w.known || w.info.over || w.info.nodeName != "" || !w.info.deleted.IsZero() {
 			return 0, nil // nothing is to be made for it
@@ -113,7 +114,7 @@ func (w *work) reconcile(ctx context.Context, gone bool) (time.Duration, error) 
 		return w.admit(ctx)
 	}
 	if !w.row.Value.Ending {
-		over, err := w.isOver(ctx, gone)
+		over, err := w.isOver(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -141,16 +142,10 @@ func (w *work) reconcile(ctx context.Context, gone bool) (time.Duration, error) 
 }
 
 // isOver reports whether a pod needs its machine no more, or has lost it.
-func (w *work) isOver(ctx context.Context, gone bool) (bool, error) {
+func (w *work) isOver(ctx context.Context) (bool, error) {
 	row := w.row.Value
-	if gone {
-		return true, nil
-	}
 	if w.server == nil {
-		if !w.c.serverLost(w.cluster.Key()) {
-			return false, nil
-		}
-		return w.c.isProfileGoing(ctx, row) // nobody else is going to say that its pods end
+		return w.isAbandoned(ctx) // nobody else is going to say that it ends
 	}
 	switch {
 	case !w.known, w.info.over:
