@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
 	"github.com/coracle-eks/coracle/internal/admin"
@@ -26,12 +28,14 @@ func (d *daemon) newFargate(planes *controlplane.Controller) (*fargate.Controlle
 	if err != nil {
 		return nil, err
 	}
+	config := func(account, region string) aws.Config {
+		role := d.api.identity.ServiceRoleCredentials(account, fargate.ServiceLinkedRole, "EKS")
+		return d.api.clientConfig(region, role)
+	}
 	return fargate.New(fargate.Options{
 		Store: d.store, Config: planes.Config, ProvisionTimeout: timeout, Log: d.log,
-		EC2: func(account, region string) fargate.EC2 { return d.newEC2Client(account, region) },
-		EKS: func(account, region string) fargate.EKS {
-			return eks.NewFromConfig(d.eksConfig(account, region))
-		},
+		EC2: func(account, region string) fargate.EC2 { return ec2.NewFromConfig(config(account, region)) },
+		EKS: func(account, region string) fargate.EKS { return eks.NewFromConfig(config(account, region)) },
 		Machines: fargateMachines{store: d.store, ec2: instance.NewFargate(d.api.ec2.Instances)},
 		Webhook:  d.fargateConfiguration,
 	}), nil

@@ -1,7 +1,7 @@
 // Package fargate runs pods on Fargate.
 //
 // The API layer (internal/aws/eks/fargate) records the desired state, a [record.FargateProfile]. The [Controller] calls
-// the AWS APIs under the service-linked role of EKS, EC2's machines through [Machines], and the API servers of clusters
+// the AWS APIs under [ServiceLinkedRole], EC2's machines through [Machines], and the API servers of clusters
 // as three users of EKS. It
 //
 //   - lets the pod execution role of a new profile in (access.go) and puts the webhook into the cluster that sends pods
@@ -39,6 +39,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
+
+// ServiceLinkedRole is the name of the role in which EKS runs pods on Fargate: Options have clients with its
+// credentials.
+// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-fargate.html
+const ServiceLinkedRole = "AWSServiceRoleForAmazonEKSForFargate"
 
 const (
 	// managerAgent is the user agent of eks:fargate-manager in the audit log, and its field manager.
