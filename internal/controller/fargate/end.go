@@ -60,8 +60,8 @@ func (w *work) isAbandoned(ctx context.Context) (bool, error) {
 	return w.c.isProfileGoing(ctx, w.row.Value)
 }
 
-// awaitsServer reports whether the node and the pod could not be looked at yet. A daemon that has just started knows its
-// rows before it reaches API servers.
+// awaitsServer reports whether the node and the pod could not be looked at yet. A daemon that has just started knows
+// its rows before it reaches API servers.
 func (w *work) awaitsServer(ctx context.Context) (bool, error) {
 	if w.server != nil {
 		return false, nil
@@ -72,40 +72,34 @@ func (w *work) awaitsServer(ctx context.Context) (bool, error) {
 
 // endMachine takes away the node and the machine, and reports whether something is left of them.
 func (w *work) endMachine(ctx context.Context) (left bool, err error) {
-	row := w.row.Value
+	row := &w.row.Value
+	if row.InstanceID == "" && row.SubnetID != "" { // nobody may have lived to write down that it was launched
+		if err := w.findMachine(ctx); err != nil {
+			return false, err
+		}
+	}
 	// The node goes first, so that nothing is sent to it any more; and once more when no kubelet can make it again.
 	if err := w.removeNode(ctx); err != nil {
 		return false, err
 	}
 	crashNode.Here()
-	id := row.InstanceID
-	if id == "" && row.SubnetID != "" { // it may have been launched, and nobody lived to write down its ID
-		if id, err = w.findMachine(ctx); err != nil {
-			return false, err
-		}
-	}
-	if id == "" {
+	if row.InstanceID == "" {
 		return false, nil
 	}
-	if err := w.c.o.Machines.Terminate(ctx, row.Account, row.Region, id); err != nil {
-		return false, fmt.Errorf("terminate machine %s: %w", id, err)
+	if err := w.c.o.Machines.Terminate(ctx, row.Account, row.Region, row.InstanceID); err != nil {
+		return false, fmt.Errorf("terminate machine %s: %w", row.InstanceID, err)
 	}
 	crashEnded.Here()
-	w.c.byMachine.Store(record.EC2Key(row.Account, row.Region, id), w.key)
-	present, err := w.isPresent(ctx, id)
+	present, err := w.isPresent(ctx)
 	if err != nil || present {
 		return present, err
-	}
-	if row.InstanceID == "" {
-		w.c.byMachine.Delete(record.EC2Key(row.Account, row.Region, id))
 	}
 	return false, w.removeLastNode(ctx)
 }
 
 // isPresent reports whether a machine runs, or has left its network interface.
-func (w *work) isPresent(ctx context.Context, id string) (bool, error) {
-	row := w.row.Value
-	key := record.EC2Key(row.Account, row.Region, id)
+func (w *work) isPresent(ctx context.Context) (bool, error) {
+	row, key := w.row.Value, w.machineKey()
 	instance, err := w.c.instances.Get(ctx, key)
 	if err == nil {
 		machine, err := w.c.machines.Get(ctx, key)
@@ -126,19 +120,28 @@ func (w *work) isPresent(ctx context.Context, id string) (bool, error) {
 	return err == nil, ignoreNotFound(err)
 }
 
-// findMachine returns the ID of the machine that was launched for the pod; empty when none was.
-func (w *work) findMachine(ctx context.Context) (string, error) {
-	row := w.row.Value
+// findMachine records the machine that was launched for the pod, if one was.
+func (w *work) findMachine(ctx context.Context) error {
+	row := &w.row.Value
 	rows, err := w.c.instances.List(ctx, store.Prefix(row.Account, row.Region))
 	if err != nil {
-		return "", err
+		return err
 	}
 	for _, i := range rows {
 		if m := i.Value.Fargate; m != nil && m.Capacity == row.ID {
-			return i.Value.ID, nil
+			row.InstanceID, row.NodeName = i.Value.ID, m.NodeName
+			w.c.byMachine.Store(w.machineKey(), w.key)
+			enis, err := record.InterfacesByInstance(w.c.o.Store).List(ctx, i.Key)
+			if err != nil {
+				return err
+			}
+			if len(enis) > 0 {
+				row.NetworkInterfaceID = enis[0].Value.ID
+			}
+			return w.save(ctx)
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // replace takes away a machine that did not become a node, and then begins anew.

@@ -277,7 +277,8 @@ func (a amazon) Launch(ctx context.Context, l fargate.Launch) (record.Instance, 
 		return record.Instance{}, none, err
 	}
 	eni := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "eni-" + id},
-		SubnetID: l.SubnetID, PrivateIPs: []string{free[0]}, SecurityGroupIDs: l.SecurityGroupIDs}
+		SubnetID: l.SubnetID, PrivateIPs: []string{free[0]}, SecurityGroupIDs: l.SecurityGroupIDs,
+		Attachment: &record.NetworkInterfaceAttachment{InstanceID: id}}
 	instance := record.Instance{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: id},
 		SubnetID: l.SubnetID, AvailabilityZone: subnet.Value.AvailabilityZone, Wanted: ec2types.InstanceStateNameRunning,
 		Boot: 1, Fargate: &machine}
