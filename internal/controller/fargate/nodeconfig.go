@@ -5,9 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/coracle-eks/coracle/internal/fargate"
@@ -37,7 +40,15 @@ func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate
 		config.ServiceCIDR = w.cluster.ServiceIPv6CIDR
 	}
 	if logging != nil {
-		config.Logging = &guest.Logging{Files: logging.Data, PodName: row.Name, Namespace: row.Namespace}
+		namespace, err := w.server.scheduler.CoreV1().Namespaces().Get(ctx, row.Namespace, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("read namespace %s: %w", row.Namespace, err)
+		}
+		config.Logging = &guest.Logging{
+			Files: logging.Data, PodName: row.Name, Namespace: row.Namespace, PodUID: row.UID,
+			PodLabels: metadata(pod.Labels), PodAnnotations: metadata(pod.Annotations),
+			NamespaceLabels: metadata(namespace.Labels), NamespaceAnnotations: metadata(namespace.Annotations),
+		}
 	}
 	return func(address, nodeName, zone string) ([]byte, error) {
 		config := config
@@ -45,6 +56,21 @@ func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate
 		config.ProviderID = "aws:///" + zone + "/" + row.ID + "/" + nodeName
 		return json.Marshal(config)
 	}, nil
+}
+
+// maxMetadata is the maximum size in bytes of the labels, or annotations, of an object that a node is told: they are
+// kept with the machine, and an API server may return any number.
+const maxMetadata = 16 << 10
+
+// metadata returns the labels or annotations that fit, in the order of their keys.
+func metadata(all map[string]string) map[string]string {
+	kept, size := map[string]string{}, 0
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if size+len(key)+len(all[key]) <= maxMetadata {
+			kept[key], size = all[key], size+len(key)+len(all[key])
+		}
+	}
+	return kept
 }
 
 // uidOf returns a UID as Kubernetes has it.
