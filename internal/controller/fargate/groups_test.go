@@ -78,7 +78,8 @@ func TestPodsHaveSecurityGroupsOfTheirOwn(t *testing.T) {
 	}
 	w.tells(pod, "LoggingEnabled: Successfully enabled logging for pod")
 	instance := must(record.Instances(w.store).Get(t.Context(), record.EC2Key(account, region, row.InstanceID)))(t).Value
-	if config := string(instance.Fargate.NodeConfig); !containsAll(config, `"podName":"logged"`, "cloudwatch_logs", `"podLabels":{"app":"logged"`) {
+	if config := string(instance.Fargate.NodeConfig); !containsAll(config, `"podName":"logged"`, "cloudwatch_logs",
+		`"podLabels":{"app":"logged"`) {
 		t.Errorf("its node is to have %s", config)
 	}
 }
