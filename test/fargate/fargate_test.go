@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,12 +32,23 @@ type world struct {
 func newWorld(t testing.TB, name string) *world {
 	t.Helper()
 	w := &world{Fixture: clustertest.Empty(t, name, "1.35"), t: t}
+	w.AWS(nil, "eks", "update-cluster-config", "--name", name, "--logging",
+		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
+	w.AwaitStatus(name, "ACTIVE")
 	var subnets struct {
 		Subnets []struct{ VpcId, AvailabilityZone string }
 	}
 	w.AWS(&subnets, append([]string{"ec2", "describe-subnets", "--subnet-ids"}, w.SubnetIDs...)...)
 	var table struct{ RouteTable struct{ RouteTableId string } }
 	w.AWS(&table, "ec2", "create-route-table", "--vpc-id", subnets.Subnets[0].VpcId)
+	// As eksctl makes them: what is in private subnets reaches the endpoint of the cluster through a NAT gateway.
+	var address struct{ AllocationId string }
+	w.AWS(&address, "ec2", "allocate-address")
+	var nat struct{ NatGateway struct{ NatGatewayId string } }
+	w.AWS(&nat, "ec2", "create-nat-gateway", "--subnet-id", w.SubnetIDs[0], "--allocation-id", address.AllocationId)
+	w.Run("", "aws", "ec2", "wait", "nat-gateway-available", "--nat-gateway-ids", nat.NatGateway.NatGatewayId)
+	w.AWS(nil, "ec2", "create-route", "--route-table-id", table.RouteTable.RouteTableId, "--destination-cidr-block",
+		"0.0.0.0/0", "--nat-gateway-id", nat.NatGateway.NatGatewayId)
 	for i, s := range subnets.Subnets[:2] {
 		var made struct{ Subnet struct{ SubnetId string } }
 		w.AWS(&made, "ec2", "create-subnet", "--vpc-id", s.VpcId, "--availability-zone", s.AvailabilityZone,
@@ -53,13 +66,9 @@ func newWorld(t testing.TB, name string) *world {
 	return w
 }
 
-// profile creates a profile for namespaces, and waits until it is active.
-func (w *world) profile(name string, namespaces ...string) {
+// profile creates a profile with selectors, and waits until it is active.
+func (w *world) profile(name string, selectors ...string) {
 	w.t.Helper()
-	var selectors []string
-	for _, n := range namespaces {
-		selectors = append(selectors, "namespace="+n)
-	}
 	w.AWS(nil, slices.Concat([]string{"eks", "create-fargate-profile", "--cluster-name", w.Cluster,
 		"--fargate-profile-name", name, "--pod-execution-role-arn", clustertest.RoleARN(executionRole), "--subnets"},
 		w.private, []string{"--selectors"}, selectors)...)
@@ -122,13 +131,13 @@ spec:
 func TestPodsWithoutNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "ironman-2022")
-	w.profile("demo", "fargate")
+	w.profile("demo", "namespace=fargate")
 	if got := w.Run(w.Config, "kubectl", "get", "mutatingwebhookconfigurations", "-o", "name"); !strings.Contains(got,
 		"/0500-amazon-eks-fargate-mutation.amazonaws.com\n") {
 		t.Errorf("the webhooks are %s", got)
 	}
 	w.Apply(workload)
-	w.rollout("deployment/web")
+	w.rollout("fargate", "deployment/web")
 	pods := w.pods("fargate", "app=web")
 	if len(pods) != 2 {
 		t.Fatalf("there are %d pods", len(pods))
@@ -137,6 +146,11 @@ func TestPodsWithoutNodes(t *testing.T) {
 		w.checkPod(p)
 	}
 	w.checkMachines(pods)
+
+	// CoreDNS runs on Fargate, too: there are no nodes.
+	w.profile("system", "namespace=kube-system,labels={k8s-app=kube-dns}")
+	w.Run(w.Config, "kubectl", "-n", "kube-system", "rollout", "restart", "deployment", "coredns")
+	w.rollout("kube-system", "deployment/coredns")
 
 	// What a pod reaches: the other one behind its Service, and no metadata.
 	first := pods[0].Metadata.Name
@@ -154,20 +168,119 @@ func TestPodsWithoutNodes(t *testing.T) {
 		}
 	}
 
+	w.followLogs()
+
+	// The daemon may die: pods stay, and what it had begun goes on.
+	w.Run(w.Config, "kubectl", "-n", "fargate", "scale", "deployment", "web", "--replicas=3")
+	eventually.Nil(t, "there is a third pod", func() error { // which the webhook has seen
+		if n := len(w.pods("fargate", "eks.amazonaws.com/fargate-profile=demo,app=web")); n != 3 {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
+	w.Kill()
+	w.Restart()
+	w.rollout("fargate", "deployment/web")
+	for _, p := range pods {
+		var now pod
+		if w.JSON(&now, "get", "pod", "-n", "fargate", p.Metadata.Name); now.Metadata.UID != p.Metadata.UID ||
+			now.Status.Phase != "Running" {
+			t.Errorf("%s is another one, or no longer running, after the daemon died: %+v", p.Metadata.Name, now)
+		}
+	}
+
 	// Without pods there are no nodes and no network interfaces.
 	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "deployment", "web")
+	for _, name := range []string{"demo", "system"} { // the pods of which are deleted with it
+		w.AWS(nil, "eks", "delete-fargate-profile", "--cluster-name", w.Cluster, "--fargate-profile-name", name)
+		w.Run("", "aws", "eks", "wait", "fargate-profile-deleted", "--cluster-name", w.Cluster, "--fargate-profile-name",
+			name)
+	}
 	w.awaitNothing()
-	w.AWS(nil, "eks", "delete-fargate-profile", "--cluster-name", w.Cluster, "--fargate-profile-name", "demo")
-	w.Run("", "aws", "eks", "wait", "fargate-profile-deleted", "--cluster-name", w.Cluster, "--fargate-profile-name",
-		"demo")
 }
 
-// rollout waits for a workload in the namespace fargate, and tells what its pods and nodes are like if it does not come.
-func (w *world) rollout(what string) {
+// followLogs follows what a pod prints to CloudWatch Logs.
+func (w *world) followLogs() {
 	w.t.Helper()
-	if _, _, err := w.Try(w.Config, "kubectl", "-n", "fargate", "rollout", "status", what,
-		"--timeout="+eventually.Limit.String()); err != nil {
-		for _, args := range [][]string{{"describe", "pods", "-n", "fargate"}, {"describe", "nodes"},
+	w.AWS(nil, "iam", "put-role-policy", "--role-name", executionRole, "--policy-name", "logs", "--policy-document",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream","logs:CreateLogGroup",
+		"logs:DescribeLogStreams","logs:PutLogEvents","logs:PutRetentionPolicy"],"Resource":"*"}]}`)
+	if _, refused, err := w.Try(w.Config, "kubectl", "create", "-f", w.file(fmt.Sprintf(observability, "lua"))); err == nil ||
+		!strings.Contains(refused, "lua") {
+		w.t.Errorf("a filter that Fargate lacks is taken: %v: %s", err, refused)
+	}
+	w.Apply(fmt.Sprintf(observability, "record_modifier"))
+	w.Apply(`apiVersion: v1
+kind: Pod
+metadata: {name: teller, namespace: fargate}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: teller
+    image: registry.k8s.io/e2e-test-images/agnhost:2.53
+    args: [netexec, --http-port=8080]
+`)
+	w.Await("condition=Ready", "-n", "fargate", "pod/teller")
+	var p pod
+	if w.JSON(&p, "get", "pod", "-n", "fargate", "teller"); p.Metadata.Annotations["Logging"] != "LoggingEnabled" {
+		w.t.Errorf("the annotations of a pod with logs are %v", p.Metadata.Annotations)
+	}
+	eventually.Nil(w.t, "the log of the pod is in CloudWatch Logs", func() error {
+		out, refused, err := w.Try("", "aws", "logs", "filter-log-events", "--log-group-name", "fargate-pods",
+			"--filter-pattern", "8080", "--query", "events[].message", "--output", "text")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, refused)
+		}
+		if !strings.Contains(out, "coracle-test") {
+			return fmt.Errorf("the events are %q", out)
+		}
+		return nil
+	})
+	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "pod", "teller", "--wait=false")
+}
+
+// observability is the log configuration of Fargate, with a filter to name.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-logging.html
+const observability = `apiVersion: v1
+kind: Namespace
+metadata: {name: aws-observability, labels: {aws-observability: enabled}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: aws-logging, namespace: aws-observability}
+data:
+  flb_log_cw: "false"
+  filters.conf: |
+    [FILTER]
+        Name %s
+        Match *
+        Record stage coracle-test
+  output.conf: |
+    [OUTPUT]
+        Name cloudwatch_logs
+        Match *
+        region eu-west-1
+        log_group_name fargate-pods
+        log_stream_prefix from-
+        auto_create_group true
+`
+
+// file writes a file for a command.
+func (w *world) file(text string) string {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// rollout waits for a workload, and tells what pods and nodes are like if it does not come.
+func (w *world) rollout(namespace, what string) {
+	w.t.Helper()
+	if _, _, err := w.Try(w.Config, "kubectl", "-n", namespace, "rollout", "status", what,
+		"--timeout=2m"); err != nil {
+		for _, args := range [][]string{{"describe", "pods", "-n", namespace}, {"describe", "nodes"},
 			{"get", "csr", "-o", "wide"}} {
 			out, _, _ := w.Try(w.Config, "kubectl", args...)
 			w.t.Log(out)
@@ -220,7 +333,8 @@ func (w *world) checkPod(p pod) {
 			w.t.Errorf("label %s of %s is %q, want %q", label, node.Metadata.Name, got, want)
 		}
 	}
-	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "eks.amazonaws.com/compute-type" {
+	// As on EKS, the cloud controller manager takes a node that is not Ready yet for one that is shut down.
+	if len(node.Spec.Taints) == 0 || node.Spec.Taints[0].Key != "eks.amazonaws.com/compute-type" {
 		w.t.Errorf("the taints of %s are %v", node.Metadata.Name, node.Spec.Taints)
 	}
 }
@@ -288,4 +402,3 @@ func (w *world) awaitNothing() {
 		return nil
 	})
 }
-

@@ -191,7 +191,8 @@ func (s Setup) kubelet(c Config, image rootfs.Image) error {
 	config := node.KubeletConfig(dns)
 	maps.Copy(config, map[string]any{
 		"enableDebugFlagsHandler": false, "enableProfilingHandler": false, "enableSystemLogHandler": false,
-		"enforceNodeAllocatable":      []string{"none"},
+		// Groups of its own would have the processors that the machine sees, of which the host may have fewer, or others.
+		"cgroupsPerQOS": false, "enforceNodeAllocatable": []string{},
 		"evictionHard":                map[string]string{"nodefs.available": "10%", "nodefs.inodesFree": "5%"},
 		"healthzPort":                 0, // the pod may want the port
 		"imageGCHighThresholdPercent": 100, "maxPods": 1, "providerID": c.ProviderID,
