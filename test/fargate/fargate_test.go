@@ -19,14 +19,12 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// executionRole is the name of the pod execution role.
-const executionRole = "fargate-pods"
-
 // world is a cluster without nodes, with private subnets.
 type world struct {
 	*clustertest.Fixture
 	t       testing.TB
 	private []string // subnets, in two zones
+	role    string   // the ARN of the pod execution role
 }
 
 func newWorld(t testing.TB, name string) *world {
@@ -35,44 +33,9 @@ func newWorld(t testing.TB, name string) *world {
 	w.AWS(nil, "eks", "update-cluster-config", "--name", name, "--logging",
 		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
 	w.AwaitStatus(name, "ACTIVE")
-	var subnets struct {
-		Subnets []struct{ VpcId, AvailabilityZone string }
-	}
-	w.AWS(&subnets, append([]string{"ec2", "describe-subnets", "--subnet-ids"}, w.SubnetIDs...)...)
-	var table struct{ RouteTable struct{ RouteTableId string } }
-	w.AWS(&table, "ec2", "create-route-table", "--vpc-id", subnets.Subnets[0].VpcId)
-	// As eksctl makes them: what is in private subnets reaches the endpoint of the cluster through a NAT gateway.
-	var address struct{ AllocationId string }
-	w.AWS(&address, "ec2", "allocate-address")
-	var nat struct{ NatGateway struct{ NatGatewayId string } }
-	w.AWS(&nat, "ec2", "create-nat-gateway", "--subnet-id", w.SubnetIDs[0], "--allocation-id", address.AllocationId)
-	w.Run("", "aws", "ec2", "wait", "nat-gateway-available", "--nat-gateway-ids", nat.NatGateway.NatGatewayId)
-	w.AWS(nil, "ec2", "create-route", "--route-table-id", table.RouteTable.RouteTableId, "--destination-cidr-block",
-		"0.0.0.0/0", "--nat-gateway-id", nat.NatGateway.NatGatewayId)
-	for i, s := range subnets.Subnets[:2] {
-		var made struct{ Subnet struct{ SubnetId string } }
-		w.AWS(&made, "ec2", "create-subnet", "--vpc-id", s.VpcId, "--availability-zone", s.AvailabilityZone,
-			"--cidr-block", fmt.Sprintf("172.31.%d.0/24", 200+i))
-		w.AWS(nil, "ec2", "associate-route-table", "--subnet-id", made.Subnet.SubnetId, "--route-table-id",
-			table.RouteTable.RouteTableId)
-		w.private = append(w.private, made.Subnet.SubnetId)
-	}
-	w.AWS(nil, "iam", "create-role", "--role-name", executionRole, "--assume-role-policy-document",
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks-fargate-pods.amazonaws.com"},
-		"Action":"sts:AssumeRole","Condition":{"ArnLike":{"aws:SourceArn":"arn:aws:eks:`+harness.Region+
-			`:111122223333:fargateprofile/`+name+`/*"}}}]}`)
-	w.AWS(nil, "iam", "attach-role-policy", "--role-name", executionRole, "--policy-arn",
-		"arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy")
+	w.private = w.PrivateSubnets(w.SubnetIDs, true)
+	w.role = w.PodExecutionRole(name)
 	return w
-}
-
-// profile creates a profile with selectors, and waits until it is active.
-func (w *world) profile(name string, selectors ...string) {
-	w.t.Helper()
-	w.AWS(nil, slices.Concat([]string{"eks", "create-fargate-profile", "--cluster-name", w.Cluster,
-		"--fargate-profile-name", name, "--pod-execution-role-arn", clustertest.RoleARN(executionRole), "--subnets"},
-		w.private, []string{"--selectors"}, selectors)...)
-	w.Run("", "aws", "eks", "wait", "fargate-profile-active", "--cluster-name", w.Cluster, "--fargate-profile-name", name)
 }
 
 // pod is a Pod, as far as the tests look.
@@ -131,7 +94,7 @@ spec:
 func TestPodsWithoutNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "ironman-2022")
-	w.profile("demo", "namespace=fargate")
+	w.FargateProfile(w.Cluster, "demo", w.role, w.private, "namespace=fargate")
 	if got := w.Run(w.Config, "kubectl", "get", "mutatingwebhookconfigurations", "-o", "name"); !strings.Contains(got,
 		"/0500-amazon-eks-fargate-mutation.amazonaws.com\n") {
 		t.Errorf("the webhooks are %s", got)
@@ -148,7 +111,7 @@ func TestPodsWithoutNodes(t *testing.T) {
 	w.checkMachines(pods)
 
 	// CoreDNS runs on Fargate, too: there are no nodes.
-	w.profile("system", "namespace=kube-system,labels={k8s-app=kube-dns}")
+	w.FargateProfile(w.Cluster, "system", w.role, w.private, "namespace=kube-system,labels={k8s-app=kube-dns}")
 	w.Run(w.Config, "kubectl", "-n", "kube-system", "rollout", "restart", "deployment", "coredns")
 	w.rollout("kube-system", "deployment/coredns")
 
@@ -202,11 +165,11 @@ func TestPodsWithoutNodes(t *testing.T) {
 // followLogs follows what a pod prints to CloudWatch Logs.
 func (w *world) followLogs() {
 	w.t.Helper()
-	w.AWS(nil, "iam", "put-role-policy", "--role-name", executionRole, "--policy-name", "logs", "--policy-document",
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream","logs:CreateLogGroup",
+	w.AWS(nil, "iam", "put-role-policy", "--role-name", harness.PodExecutionRole, "--policy-name", "logs",
+		"--policy-document", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream","logs:CreateLogGroup",
 		"logs:DescribeLogStreams","logs:PutLogEvents","logs:PutRetentionPolicy"],"Resource":"*"}]}`)
-	if _, refused, err := w.Try(w.Config, "kubectl", "create", "-f", w.file(fmt.Sprintf(observability, "lua"))); err == nil ||
-		!strings.Contains(refused, "lua") {
+	_, refused, err := w.Try(w.Config, "kubectl", "create", "-f", w.file(fmt.Sprintf(observability, "lua")))
+	if err == nil || !strings.Contains(refused, "lua") {
 		w.t.Errorf("a filter that Fargate lacks is taken: %v: %s", err, refused)
 	}
 	w.Apply(fmt.Sprintf(observability, "record_modifier"))
@@ -326,7 +289,7 @@ func (w *world) checkPod(p pod) {
 	w.JSON(&node, "get", "node", p.Spec.NodeName)
 	for label, want := range map[string]string{
 		"eks.amazonaws.com/compute-type": "fargate",
-		"kubernetes.io/hostname":         "ip-" + strings.ReplaceAll(p.Status.PodIP, ".", "-") + "." + harness.Region + ".compute.internal",
+		"kubernetes.io/hostname":         strings.TrimPrefix(p.Spec.NodeName, "fargate-"),
 		"topology.kubernetes.io/region":  harness.Region,
 	} {
 		if got := node.Metadata.Labels[label]; got != want {
@@ -342,13 +305,11 @@ func (w *world) checkPod(p pod) {
 // checkMachines checks that the machines of pods are Amazon's: what the account sees of them are network interfaces.
 func (w *world) checkMachines(pods []pod) {
 	w.t.Helper()
-	if out := w.Run("", "aws", "ec2", "describe-instances", "--query", "Reservations", "--output", "json"); strings.TrimSpace(
-		out) != "[]" {
-		w.t.Errorf("describe-instances shows %s", out)
-	}
-	if out := w.Run("", "aws", "ec2", "describe-volumes", "--query", "Volumes", "--output", "json"); strings.TrimSpace(
-		out) != "[]" {
-		w.t.Errorf("describe-volumes shows %s", out)
+	for operation, members := range map[string]string{"describe-instances": "Reservations", "describe-volumes": "Volumes"} {
+		out := w.Run("", "aws", "ec2", operation, "--query", members, "--output", "json")
+		if strings.TrimSpace(out) != "[]" {
+			w.t.Errorf("%s shows %s", operation, out)
+		}
 	}
 	for _, p := range pods {
 		var out struct {
