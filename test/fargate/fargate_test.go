@@ -132,6 +132,7 @@ func TestPodsWithoutNodes(t *testing.T) {
 	}
 
 	w.followLogs()
+	w.shareFiles()
 
 	// The daemon may die: pods stay, and what it had begun goes on.
 	w.Run(w.Config, "kubectl", "-n", "fargate", "scale", "deployment", "web", "--replicas=3")
@@ -166,8 +167,8 @@ func TestPodsWithoutNodes(t *testing.T) {
 func (w *world) followLogs() {
 	w.t.Helper()
 	w.AWS(nil, "iam", "put-role-policy", "--role-name", harness.PodExecutionRole, "--policy-name", "logs",
-		"--policy-document", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream","logs:CreateLogGroup",
-		"logs:DescribeLogStreams","logs:PutLogEvents","logs:PutRetentionPolicy"],"Resource":"*"}]}`)
+		"--policy-document", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream",
+		"logs:CreateLogGroup",		"logs:DescribeLogStreams","logs:PutLogEvents","logs:PutRetentionPolicy"],"Resource":"*"}]}`)
 	_, refused, err := w.Try(w.Config, "kubectl", "create", "-f", w.file(fmt.Sprintf(observability, "lua")))
 	if err == nil || !strings.Contains(refused, "lua") {
 		w.t.Errorf("a filter that Fargate lacks is taken: %v: %s", err, refused)
@@ -201,6 +202,80 @@ spec:
 	})
 	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "pod", "teller", "--wait=false")
 }
+
+// shareFiles has two pods share a file system of EFS by a static volume, as Fargate has no others.
+// https://docs.aws.amazon.com/eks/latest/userguide/efs-csi.html
+func (w *world) shareFiles() {
+	w.t.Helper()
+	var files struct{ FileSystemId string }
+	w.AWS(&files, "efs", "create-file-system")
+	eventually.Nil(w.t, "the file system is available", func() error {
+		if got := strings.TrimSpace(w.Run("", "aws", "efs", "describe-file-systems", "--file-system-id", files.FileSystemId,
+			"--query", "FileSystems[0].LifeCycleState", "--output", "text")); got != "available" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	for _, subnet := range w.private {
+		w.AWS(nil, "efs", "create-mount-target", "--file-system-id", files.FileSystemId, "--subnet-id", subnet,
+			"--security-groups", w.Group)
+	}
+	eventually.Nil(w.t, "the mount targets are available", func() error {
+		got := w.Run("", "aws", "efs", "describe-mount-targets", "--file-system-id", files.FileSystemId, "--query",
+			"MountTargets[].LifeCycleState", "--output", "text")
+		if strings.TrimSpace(got) != "available\tavailable" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	w.Apply(fmt.Sprintf(shared, files.FileSystemId))
+	w.Await("condition=Ready", "-n", "fargate", "pod/files-0", "pod/files-1")
+	w.Run(w.Config, "kubectl", "-n", "fargate", "exec", "files-0", "--", "/agnhost", "mounttest",
+		"--new_file_0644=/shared/file")
+	if got := w.Run(w.Config, "kubectl", "-n", "fargate", "exec", "files-1", "--", "/agnhost", "mounttest",
+		"--file_perm=/shared/file"); !strings.Contains(got, "-rw-r--r--") {
+		w.t.Errorf("the other pod sees %q", got)
+	}
+	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "statefulset", "files")
+}
+
+// shared is a static volume of a file system to name, and two pods that have it.
+const shared = `apiVersion: v1
+kind: PersistentVolume
+metadata: {name: files}
+spec:
+  capacity: {storage: 5Gi}
+  accessModes: [ReadWriteMany]
+  storageClassName: efs
+  csi: {driver: efs.csi.aws.com, volumeHandle: %s}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: files, namespace: fargate}
+spec:
+  accessModes: [ReadWriteMany]
+  storageClassName: efs
+  resources: {requests: {storage: 5Gi}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: files, namespace: fargate}
+spec:
+  serviceName: files
+  replicas: 2
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: files}}
+  template:
+    metadata: {labels: {app: files}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: files
+        image: registry.k8s.io/e2e-test-images/agnhost:2.53
+        args: [pause]
+        volumeMounts: [{name: files, mountPath: /shared}]
+      volumes: [{name: files, persistentVolumeClaim: {claimName: files}}]
+`
 
 // observability is the log configuration of Fargate, with a filter to name.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-logging.html
@@ -305,8 +380,8 @@ func (w *world) checkPod(p pod) {
 // checkMachines checks that the machines of pods are Amazon's: what the account sees of them are network interfaces.
 func (w *world) checkMachines(pods []pod) {
 	w.t.Helper()
-	for operation, members := range map[string]string{"describe-instances": "Reservations", "describe-volumes": "Volumes"} {
-		out := w.Run("", "aws", "ec2", operation, "--query", members, "--output", "json")
+	for what, operation := range map[string]string{"Reservations": "describe-instances", "Volumes": "describe-volumes"} {
+		out := w.Run("", "aws", "ec2", operation, "--query", what, "--output", "json")
 		if strings.TrimSpace(out) != "[]" {
 			w.t.Errorf("%s shows %s", operation, out)
 		}
@@ -355,8 +430,7 @@ func (w *world) awaitNothing() {
 		var out struct {
 			NetworkInterfaces []json.RawMessage
 		}
-		w.AWS(&out, append([]string{"ec2", "describe-network-interfaces", "--filters",
-			"Name=subnet-id,Values=" + strings.Join(w.private, ",")})...)
+		w.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=requester-id,Values=amazon-eks-fargate")
 		if n := len(out.NetworkInterfaces); n > 0 {
 			return fmt.Errorf("%d network interfaces: %w", n, errStillThere)
 		}
