@@ -75,6 +75,14 @@ func FargatePods(s *store.Store) store.Table[FargatePod] {
 	return store.NewTable[FargatePod](s, "fargatepods")
 }
 
+// FargatePodsByCapacity finds pods by [FargateKey] of their cluster's ID and their own.
+func FargatePodsByCapacity(s *store.Store) store.Index[FargatePod] {
+	return store.NewIndex(FargatePods(s), "capacity", func(p FargatePod) string { return FargateKey(p.ClusterID, p.ID) })
+}
+
+// FargateKey returns what something of a cluster is found by that has a name in it.
+func FargateKey(clusterID, name string) string { return store.Key(clusterID, name) }
+
 // FargateMachine is what makes an instance the machine of a Fargate pod: Amazon's, which no user of EC2 sees.
 type FargateMachine struct {
 	// Capacity is the FargatePod.ID of the pod it is for: a launch with the same one is the same launch.

@@ -101,6 +101,17 @@ type InstanceBlockDevice struct {
 // Instances returns the table of wanted instances, by EC2Key.
 func Instances(s *store.Store) store.Table[Instance] { return store.NewTable[Instance](s, "instances") }
 
+// FargateMachinesByNode finds the machines of Fargate pods that are to run, by [FargateKey] of their cluster's ID and
+// the name of their node.
+func FargateMachinesByNode(s *store.Store) store.Index[Instance] {
+	return store.NewIndex(Instances(s), "fargatenode", func(i Instance) string {
+		if i.Fargate == nil || i.Wanted == ec2types.InstanceStateNameTerminated {
+			return ""
+		}
+		return FargateKey(i.Fargate.ClusterID, i.Fargate.NodeName)
+	})
+}
+
 // Machine is the observed state of an instance. No record: nothing was done for it yet.
 //
 // Writer: internal/host/machine (or internal/host/simulated, for simulated machines). It deletes the record some time

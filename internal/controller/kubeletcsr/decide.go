@@ -155,7 +155,8 @@ func (c *Controller) fargateMachines(ctx context.Context, cluster record.Cluster
 	for _, row := range rows {
 		p := row.Value
 		address, err := netip.ParseAddr(p.Address)
-		if p.ClusterID != cluster.ID || p.NodeName != claim.node || p.Ending || p.Retired || err != nil {
+		if p.ClusterID != cluster.ID || p.NodeName != claim.node || p.InstanceID == "" || p.Ending || p.Retired ||
+			err != nil {
 			continue
 		}
 		found = append(found, instance{id: p.InstanceID, addresses: []netip.Addr{address},

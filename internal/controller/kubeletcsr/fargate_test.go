@@ -36,6 +36,7 @@ func TestFargateNodesAreKnownByTheirPods(t *testing.T) {
 	pod("3", "10.0.0.9", func(p *record.FargatePod) { p.Cluster, p.ClusterID = "other", "4567" })
 	pod("4", "10.0.0.10", func(p *record.FargatePod) { p.ClusterID = "earlier" })
 	pod("5", "10.0.0.11", func(p *record.FargatePod) { p.Retired = true })
+	pod("6", "10.0.0.12", func(p *record.FargatePod) { p.InstanceID = "" })
 	controller := New(Options{Store: s, EC2: func(string, string) EC2 { return &fakeEC2{} }})
 	for name, c := range map[string]struct {
 		node, session string
@@ -60,6 +61,8 @@ func TestFargateNodesAreKnownByTheirPods(t *testing.T) {
 			"fargate-ip-10-0-0-10.eu-west-1.compute.internal", nil, "10.0.0.10", "no Fargate pod of the cluster"},
 		"a machine that is given up": {"fargate-ip-10-0-0-11.eu-west-1.compute.internal",
 			"fargate-ip-10-0-0-11.eu-west-1.compute.internal", nil, "10.0.0.11", "no Fargate pod of the cluster"},
+		"a pod without a machine": {"fargate-ip-10-0-0-12.eu-west-1.compute.internal",
+			"fargate-ip-10-0-0-12.eu-west-1.compute.internal", nil, "10.0.0.12", "no Fargate pod of the cluster"},
 	} {
 		request := asked(t, func(r *x509.CertificateRequest) {
 			r.Subject = pkix.Name{CommonName: nodePrefix + c.node, Organization: []string{nodesGroup}}

@@ -232,8 +232,8 @@ func TestMapping(t *testing.T) {
 		{
 			name: "FARGATE_LINUX", mode: onlyAPI,
 			token: func(f *fixture) string {
-				return f.role("/", "Pods",
-					"fargate-ip-10-0-1-9.eu-west-1.compute.internal")
+				f.fargate(nil)
+				return f.role("/", "Pods", fargateNodeName)
 			},
 			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Pods", Type: "FARGATE_LINUX"}},
 			username: "system:node:fargate-ip-10-0-1-9.eu-west-1.compute.internal",

@@ -65,6 +65,9 @@ type Authenticator struct {
 	entries       store.Table[record.AccessEntry]
 	roles         store.Table[record.Role]
 	users         store.Table[record.User]
+	machines      store.Table[record.Machine]
+	fargateNodes  store.Index[record.Instance]
+	fargatePods   store.Index[record.FargatePod]
 
 	sts        http.RoundTripper
 	own        func(string) bool
@@ -101,6 +104,9 @@ func New(o Options) *Authenticator {
 		now:           o.Now,
 		roles:         record.Roles(o.Store),
 		users:         record.Users(o.Store),
+		machines:      record.Machines(o.Store),
+		fargateNodes:  record.FargateMachinesByNode(o.Store),
+		fargatePods:   record.FargatePodsByCapacity(o.Store),
 		served:        map[string]*served{},
 
 		authentications: newTurns(),

@@ -172,6 +172,11 @@ func (a *Authenticator) resolveEntry(ctx context.Context, c record.Cluster, entr
 	if slices.Contains(got.Groups, masters) {
 		return refuse("an access entry cannot give the group %s", masters)
 	}
+	if entry.Type == "FARGATE_LINUX" || isFargateNode(got.Username) {
+		if err := a.checkFargateNode(ctx, c, got.Username, id); err != nil {
+			return refuse("%w", err)
+		}
+	}
 	return got, nil
 }
 
@@ -192,6 +197,11 @@ func (a *Authenticator) renderMapping(ctx context.Context, c record.Cluster, m m
 	username, err := a.renderOne(ctx, c, m.Username, id)
 	if err != nil {
 		return mapping{}, fmt.Errorf("error rendering username template %q: %w", m.Username, err)
+	}
+	if isFargateNode(username) {
+		if err := a.checkFargateNode(ctx, c, username, id); err != nil {
+			return mapping{}, fmt.Errorf("aws-auth: %w", err)
+		}
 	}
 	groups := make([]string, 0, len(m.Groups))
 	for _, template := range m.Groups {
