@@ -90,7 +90,13 @@ func (w *work) admit(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, nil
 	}
-	within, err := w.reserve(ctx, *p, pod, size)
+	within, err := w.reserve(ctx, *p, size)
+	var full *store.FullError
+	if errors.As(err, &full) {
+		w.warn(ctx, full.Error())
+		w.row.Value = record.FargatePod{}
+		return w.again(pod.CreationTimestamp.Time), nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -201,7 +207,7 @@ func (w *work) updateStatus(ctx context.Context, pod *corev1.Pod) error {
 
 // reserve records the capacity of a pod, and reports whether the account's quota has room for it. Pods of an account
 // take their turns, so that no two of them take the same room.
-func (w *work) reserve(ctx context.Context, p record.FargateProfile, pod *corev1.Pod, size fargate.Size) (bool, error) {
+func (w *work) reserve(ctx context.Context, p record.FargateProfile, size fargate.Size) (bool, error) {
 	w.c.choosing.Lock(p.Account)
 	defer func() { _ = w.c.choosing.Unlock(p.Account) }() // it is held
 	rows, err := w.c.pods.List(ctx, store.Prefix(p.Account, p.Region))
@@ -222,7 +228,7 @@ func (w *work) reserve(ctx context.Context, p record.FargateProfile, pod *corev1
 	now := w.c.now()
 	w.row.Value = record.FargatePod{
 		Account: p.Account, Region: p.Region, Cluster: p.Cluster, ClusterID: p.ClusterID,
-		Namespace: pod.Namespace, Name: pod.Name, UID: w.uid, ID: id, Profile: p.Name,
+		Namespace: w.info.namespace, Name: w.info.name, UID: w.uid, ID: id, Profile: p.Name,
 		CPU: size.CPU, Memory: size.Memory, Storage: size.Storage, CreatedAt: now, Since: now,
 	}
 	return true, w.save(ctx)

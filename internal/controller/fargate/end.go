@@ -138,7 +138,7 @@ func (w *work) findMachine(ctx context.Context) error {
 			if len(enis) > 0 {
 				row.NetworkInterfaceID = enis[0].Value.ID
 			}
-			return w.save(ctx)
+			return w.record(ctx)
 		}
 	}
 	return nil
@@ -161,7 +161,7 @@ func (w *work) replace(ctx context.Context) (time.Duration, error) {
 	row.Since, row.Retired = w.c.now(), false
 	row.InstanceID, row.NetworkInterfaceID, row.Address, row.NodeName = "", "", "", ""
 	row.SubnetID, row.Zone, row.LaunchedAt = "", "", time.Time{}
-	if err := w.save(ctx); err != nil {
+	if err := w.record(ctx); err != nil {
 		return 0, err
 	}
 	crashReset.Here()

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -82,8 +83,17 @@ func (w *work) machineKey() string {
 	return record.EC2Key(w.row.Value.Account, w.row.Value.Region, w.row.Value.InstanceID)
 }
 
-// save writes the row if it has changed. It is called before each action that must be recorded first.
+// save writes the row if it has changed, at the charge of the account, whose users say how many pods there are and what
+// becomes of them: it fails with a [store.FullError]. It is called before each action that must be recorded first.
 func (w *work) save(ctx context.Context) error {
+	if w.exists() {
+		return w.record(store.Paced(ctx))
+	}
+	return w.record(store.Limited(ctx))
+}
+
+// record writes the row if it has changed, whatever the account has: what there is of a machine, and that it is to go.
+func (w *work) record(ctx context.Context) error {
 	if w.exists() && reflect.DeepEqual(w.saved, w.row.Value) {
 		return nil
 	}
@@ -120,7 +130,7 @@ func (w *work) reconcile(ctx context.Context) (time.Duration, error) {
 		}
 		if over {
 			w.row.Value.Ending = true
-			if err := w.save(ctx); err != nil {
+			if err := w.record(ctx); err != nil {
 				return 0, err
 			}
 			crashEnding.Here()
@@ -186,11 +196,18 @@ func (w *work) machine(ctx context.Context) (record.Machine, bool, error) {
 // errPodGone reports that the pod of a pass is not there any more: its watch is about to say so.
 var errPodGone = errors.New("the pod is gone")
 
-// load returns the pod.
+// Bounds of a pod, as JSON and its number of values: more than etcd takes of one object.
+const maxPod, maxPodValues = 4 << 20, 256 << 10
+
+// load returns the pod. What is kept of it is what its watch said, which is bounded.
 func (w *work) load(ctx context.Context) (*corev1.Pod, error) {
-	pod, err := w.server.scheduler.CoreV1().Pods(w.info.namespace).Get(ctx, w.info.name, metav1.GetOptions{})
+	pod, err := w.server.scheduler.CoreV1().Pods(w.info.namespace).Get(
+		client.Within(ctx, "what is read of the pod", maxPod, maxPodValues), w.info.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(pod.UID) != w.uid {
 		return nil, errPodGone
+	}
+	if err == nil && (!client.IsPossible(pod) || pod.Namespace != w.info.namespace || pod.Name != w.info.name) {
+		return nil, errors.New("the API server returns another pod than was asked for")
 	}
 	return pod, err
 }

@@ -14,14 +14,25 @@ import (
 	"github.com/coracle-eks/coracle/internal/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// provision launches the machine of a pod.
+// provision launches the machine of a pod. An account that may not have more in the store is a failure as others are.
 func (w *work) provision(ctx context.Context) (time.Duration, error) {
-	row := &w.row.Value
-	if rest := row.RetryAt.Sub(w.c.now()); rest > 0 {
+	if rest := w.row.Value.RetryAt.Sub(w.c.now()); rest > 0 {
 		return rest, nil
 	}
+	after, err := w.makeMachine(ctx)
+	var full *store.FullError
+	if w.row.Value.InstanceID == "" && errors.As(err, &full) {
+		return w.fail(ctx, full.Error())
+	}
+	return after, err
+}
+
+// makeMachine launches the machine of a pod, whose time it is.
+func (w *work) makeMachine(ctx context.Context) (time.Duration, error) {
+	row := &w.row.Value
 	pod, err := w.load(ctx)
 	if errors.Is(err, errPodGone) {
 		return afterwards, nil // its watch says so
@@ -138,7 +149,7 @@ func (w *work) launch(ctx context.Context, p record.FargateProfile, pod *corev1.
 			return false, "", err
 		}
 		crashChosen.Here()
-		instance, eni, err := w.c.o.Machines.Launch(ctx, Launch{
+		instance, eni, err := w.c.o.Machines.Launch(store.Limited(ctx), Launch{
 			Account: row.Account, Region: row.Region, SubnetID: s.id, SecurityGroupIDs: groups,
 			Machine: record.FargateMachine{
 				Capacity: row.ID, ClusterID: row.ClusterID, Cluster: row.Cluster, RoleARN: p.PodExecutionRoleARN,
@@ -174,7 +185,7 @@ func (w *work) recordMachine(ctx context.Context, instance record.Instance, eni 
 		row.NodeName = instance.Fargate.NodeName
 	}
 	w.c.byMachine.Store(w.machineKey(), w.key) // before anything is heard of it
-	if err := w.save(ctx); err != nil {
+	if err := w.record(ctx); err != nil {
 		return err
 	}
 	crashRecorded.Here()
@@ -252,7 +263,7 @@ func (w *work) fail(ctx context.Context, why string) (time.Duration, error) {
 	row.Failures++
 	row.Failure, row.RetryAt = why, w.c.now().Add(w.backoff(row.Failures))
 	row.Retired = row.InstanceID != ""
-	if err := w.save(ctx); err != nil {
+	if err := w.record(ctx); err != nil { // how often that is, RetryAt says
 		return 0, err
 	}
 	w.event(ctx, corev1.EventTypeWarning, failedScheduling, row.Failures, why)

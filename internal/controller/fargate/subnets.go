@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -148,7 +149,7 @@ func (w *work) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, erro
 				for i := range page.Items {
 					if o := &page.Items[i]; string(o.UID) != w.uid && o.DeletionTimestamp == nil &&
 						len(one.pods) < maxObjects {
-						one.pods[string(o.UID)] = true
+						one.pods[strings.Clone(string(o.UID))] = true // not to hold the whole page
 					}
 				}
 			})

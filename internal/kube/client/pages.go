@@ -68,6 +68,12 @@ func EachPage[L interface {
 	return "", fmt.Errorf("the list does not end within %d pages, %w", maxPages, ErrTooLarge)
 }
 
+// Within returns a context in which the answers to all requests together may have so many bytes and values of JSON, as
+// well as each what any may have. what names the answers, for errors.
+func Within(ctx context.Context, what string, bytes, values int) context.Context {
+	return context.WithValue(ctx, listKey{}, &listSize{what: what, maxBytes: bytes, maxValues: values})
+}
+
 // listKey is the key of a list's size in the context of its requests.
 type listKey struct{}
 
