@@ -217,7 +217,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Resync:     10 * time.Minute,
 		MaxBackoff: 30 * time.Second,
 
-		AccountWorkers: 24, ClusterWorkers: 24, Timeout: 2 * time.Minute,
+		// Each pass may hold a pod that is as large as its API server likes, within bounds.
+		AccountWorkers: 8, ClusterWorkers: 8, Timeout: 2 * time.Minute,
 	}}
 }
 
