@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -167,12 +168,36 @@ func (c *Controller) isRoleLetIn(ctx context.Context, s *server, cluster record.
 	if !usesMap(cluster) {
 		return false, nil
 	}
-	text, err := awsauth.Read(ctx, s.manager.CoreV1())
+	return s.mapsRole(ctx, mappedRole(p))
+}
+
+// mappings is what aws-auth said of roles when it was last read. Reading it takes long if its users make it long, and
+// every pod asks.
+type mappings struct {
+	mu      sync.Mutex
+	version string          // of the ConfigMap
+	roles   map[string]bool // whether it lets them in; those of profiles that were asked for
+}
+
+// mapsRole reports whether aws-auth lets a role in. It is read again only when it has changed.
+func (s *server) mapsRole(ctx context.Context, role string) (bool, error) {
+	text, version, err := awsauth.ReadVersion(ctx, s.manager.CoreV1())
 	if err != nil {
 		return false, err
 	}
-	has, err := awsauth.Has(text, mappedRole(p))
-	return has && err == nil, nil // malformed: it lets nobody in
+	known := &s.mappings
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.version != version || known.roles == nil || version == "" {
+		known.version, known.roles = strings.Clone(version), map[string]bool{}
+	}
+	lets, asked := known.roles[role]
+	if !asked {
+		has, err := awsauth.Has(text, role)
+		lets = has && err == nil // malformed: it lets nobody in
+		known.roles[role] = lets
+	}
+	return lets, nil
 }
 
 // revokeAccess takes the role's way in away, when this was the last of the cluster's profiles with it.

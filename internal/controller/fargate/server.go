@@ -34,6 +34,8 @@ type server struct {
 	objects   dynamic.Interface    // likewise
 	manager   kubernetes.Interface // eks:fargate-manager
 
+	mappings mappings
+
 	mu    sync.Mutex
 	pods  map[string]podInfo  // by UID
 	nodes map[string]nodeInfo // by name

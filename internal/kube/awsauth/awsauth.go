@@ -68,14 +68,24 @@ func CheckSize(text string) error {
 
 // Read returns the text of mapRoles; empty without a ConfigMap.
 func Read(ctx context.Context, maps corev1client.ConfigMapsGetter) (string, error) {
+	text, _, err := ReadVersion(ctx, maps)
+	return text, err
+}
+
+// ReadVersion is [Read], and returns the resource version of the ConfigMap, too: with the same one the text is the same.
+// It is empty without a ConfigMap.
+func ReadVersion(ctx context.Context, maps corev1client.ConfigMapsGetter) (text, version string, err error) {
 	m, err := maps.ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return "", "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read aws-auth: %w", err)
+		return "", "", fmt.Errorf("read aws-auth: %w", err)
 	}
-	return m.Data[MapRoles], CheckSize(m.Data[MapRoles])
+	if !client.IsPossible(m) {
+		return "", "", errors.New("read aws-auth: the API server returns what it cannot have")
+	}
+	return m.Data[MapRoles], m.ResourceVersion, CheckSize(m.Data[MapRoles])
 }
 
 // attempts is the number of immediate retries of an edit when it conflicts with another.
