@@ -188,7 +188,8 @@ func (s *server) mapsRole(ctx context.Context, role string) (bool, error) {
 	known := &s.mappings
 	known.mu.Lock()
 	defer known.mu.Unlock()
-	if known.version != version || known.roles == nil || version == "" {
+	const most = 100
+	if known.version != version || known.version == "" || len(known.roles) >= most {
 		known.version, known.roles = strings.Clone(version), map[string]bool{}
 	}
 	lets, asked := known.roles[role]
