@@ -68,6 +68,28 @@ func Select(profiles []record.FargateProfile, namespace string, labels, annotati
 	return first
 }
 
+// MaxLabels is the number of labels of a pod that are compared with selectors, and maxKey and maxValue are the lengths of
+// their keys and values in bytes. API servers refuse longer ones, after the webhook.
+const (
+	MaxLabels = 500
+
+	maxKey, maxValue = 253 + 1 + 63, 63
+)
+
+// WithinBounds reports whether labels are within the bounds in which they are compared with selectors: what takes long
+// to compare is not to be compared.
+func WithinBounds(labels map[string]string) bool {
+	if len(labels) > MaxLabels {
+		return false
+	}
+	for key, value := range labels {
+		if len(key) > maxKey || len(value) > maxValue {
+			return false
+		}
+	}
+	return true
+}
+
 // IsDaemon reports whether a pod belongs to a DaemonSet, of which Fargate has no pods.
 func IsDaemon(owners []metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })

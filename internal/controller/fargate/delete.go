@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/coracle-eks/coracle/internal/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/client"
@@ -35,18 +36,15 @@ var errUnreachable = errors.New("the cluster's API server cannot be reached")
 // over what is gone already. A cluster that is gone, or cannot be reached for long, holds up nothing.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-fargate-profile.html
 func (p *profile) delete(ctx context.Context) (time.Duration, error) {
-	left, err := p.deletePods(ctx)
+	rows, err := p.rows(ctx)
+	if err != nil {
+		return 0, err
+	}
+	left, err := p.deletePods(ctx, rows)
 	if err != nil {
 		return recheck, p.recordDeleteIssue(err)
 	}
-	for _, key := range p.c.podsOf(p.row.Key()) {
-		row, err := p.c.pods.Get(ctx, key)
-		if ignoreNotFound(err) != nil {
-			return 0, err
-		}
-		left = left || err == nil && row.Value.Profile == p.row.Name && row.Value.ClusterID == p.row.ClusterID
-	}
-	if left {
+	if left || len(rows) > 0 {
 		return afterwards, p.recordDeleteIssue(nil)
 	}
 	if err := p.revokeAccess(ctx); err != nil {
@@ -70,8 +68,33 @@ func (p *profile) recordDeleteIssue(err error) error {
 	return err
 }
 
-// deletePods deletes the pods of the profile that Fargate runs or was to run, and reports whether it has just done so.
-func (p *profile) deletePods(ctx context.Context) (left bool, err error) {
+// rows returns the UIDs of the pods that have something of the profile.
+func (p *profile) rows(ctx context.Context) (map[string]bool, error) {
+	uids := map[string]bool{}
+	for _, key := range p.c.podsOf(p.row.Key()) {
+		row, err := p.c.pods.Get(ctx, key)
+		if ignoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil && row.Value.Profile == p.row.Name && row.Value.ClusterID == p.row.ClusterID {
+			uids[row.Value.UID] = true
+		}
+	}
+	return uids, nil
+}
+
+// selects reports whether the profile was to run a pod. Whoever makes pods may write its name on any.
+func (p *profile) selects(pod *corev1.Pod) bool {
+	return pod.Labels[fargate.ProfileLabel] == p.row.Name && fargate.WithinBounds(pod.Labels) &&
+		slices.ContainsFunc(p.row.Selectors, func(s record.FargateSelector) bool {
+			return fargate.Matches(s, pod.Namespace, pod.Labels)
+		})
+}
+
+// deletePods deletes the pods of the profile that Fargate runs, which have rows, or was to run, and reports whether
+// there are more of them than it deletes at once. What somebody makes anew that was to run is not waited for: nobody
+// runs it. What the API server, or a webhook of the cluster's, refuses is a problem of the profile's owner.
+func (p *profile) deletePods(ctx context.Context, rows map[string]bool) (left bool, err error) {
 	if p.server == nil {
 		return false, nil // machines end without it: see work.reconcile
 	}
@@ -83,26 +106,29 @@ func (p *profile) deletePods(ctx context.Context) (left bool, err error) {
 	pods := p.server.manager.CoreV1().Pods
 	grace := int64(longestGrace.Seconds())
 	_, err = client.EachPage(ctx, metav1.ListOptions{
-		LabelSelector: labels.Set{fargate.ProfileLabel: p.row.Name}.String(),
 		FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName).String(),
 	}, pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
 		for i := range page.Items {
 			o := &page.Items[i]
+			if !rows[string(o.UID)] && !p.selects(o) {
+				continue
+			}
 			limit := o.DeletionGracePeriodSeconds
 			if o.DeletionTimestamp != nil && limit != nil && *limit <= grace || len(targets) == deletedAtOnce {
 				continue
 			}
-			options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.UID))}
+			options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(
+				strings.Clone(string(o.UID)))} // not to hold the whole page
 			if own := o.Spec.TerminationGracePeriodSeconds; own == nil || *own > grace {
 				options.GracePeriodSeconds = &grace
 			}
-			targets = append(targets, target{o.Namespace, o.Name, options})
+			targets = append(targets, target{strings.Clone(o.Namespace), strings.Clone(o.Name), options})
 		}
 	})
 	if err != nil {
 		return false, fmt.Errorf("list the pods of Fargate profile %s: %w", p.row.Name, err)
 	}
-	var deleted atomic.Bool
+	var refused atomic.Pointer[error]
 	group := recovery.Group(ctx).WithMaxGoroutines(deletions)
 	for _, t := range targets {
 		group.Go(func(ctx context.Context) error {
@@ -111,13 +137,22 @@ func (p *profile) deletePods(ctx context.Context) (left bool, err error) {
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("delete pod %s/%s: %w", t.namespace, t.name, err)
+				err = fmt.Errorf("delete pod %s/%s: %w", t.namespace, t.name, err)
 			}
-			deleted.Store(true)
-			return nil
+			if isRefusal(err) {
+				refused.CompareAndSwap(nil, &err) // the others go
+				return nil
+			}
+			return err
 		})
 	}
-	return deleted.Load(), group.Wait()
+	if err := group.Wait(); err != nil {
+		return false, err
+	}
+	if err := refused.Load(); err != nil {
+		return false, *err
+	}
+	return len(targets) == deletedAtOnce, nil
 }
 
 // deleteRecords removes the profile from the store.

@@ -40,9 +40,6 @@ const (
 	// maxAccount is the size in bytes of the reviews of all clusters of an account that are answered at a time, and
 	// maxCluster of those of one cluster. Others wait. Each counts for minReview at least.
 	maxAccount, maxCluster, minReview = 16 << 20, 6 << 20, 512 << 10
-	// maxLabels is the number of labels of a pod that are compared with selectors, maxKey the length of a key and maxValue
-	// that of a value. API servers refuse longer ones, after the webhook.
-	maxLabels, maxKey, maxValue = 500, 253 + 1 + 63, 63
 )
 
 // Webhook answers the admission reviews of all clusters.
@@ -194,7 +191,7 @@ func (w *Webhook) mutatePod(
 		return nil, &malformedError{err}
 	}
 	response := &admissionv1.AdmissionResponse{Allowed: true}
-	if p.Spec.NodeName != "" || fargate.IsDaemon(p.OwnerReferences) || !withinBounds(p.Labels) {
+	if p.Spec.NodeName != "" || fargate.IsDaemon(p.OwnerReferences) || !fargate.WithinBounds(p.Labels) {
 		return response, nil
 	}
 	profiles, err := w.active(ctx, c)
@@ -226,19 +223,6 @@ func (w *Webhook) mutatePod(
 	patchType := admissionv1.PatchTypeJSONPatch
 	response.PatchType = &patchType
 	return response, nil
-}
-
-// withinBounds reports whether labels are within the bounds in which they are compared with selectors.
-func withinBounds(labels map[string]string) bool {
-	if len(labels) > maxLabels {
-		return false
-	}
-	for key, value := range labels {
-		if len(key) > maxKey || len(value) > maxValue {
-			return false
-		}
-	}
-	return true
 }
 
 // active returns the profiles of a cluster that select pods. Those of an earlier cluster of its name do not.

@@ -12,6 +12,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"github.com/coracle-eks/coracle/internal/fargate"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -139,7 +140,7 @@ func TestWhichPodsArePatched(t *testing.T) {
 	}
 	w := New(s)
 	tooMany := make(map[string]string)
-	for i := range maxLabels + 1 {
+	for i := range fargate.MaxLabels + 1 {
 		tooMany[fmt.Sprint("l", i)] = ""
 	}
 	many, err := json.Marshal(tooMany)
