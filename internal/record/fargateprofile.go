@@ -74,6 +74,9 @@ type FargateProfileState struct {
 	DeleteFailed bool `json:",omitempty"`
 	// Mapped records how its role was let in: "aws-auth", "access-entry", both, or not yet.
 	Mapped []string `json:",omitempty"`
+	// EntryID is the ID of the access entry that lets the role in: EKS takes it away with the last profile of the role,
+	// and no other that somebody made since.
+	EntryID string `json:",omitempty"`
 	// Webhook identifies the webhook configuration that was last put into the cluster for it. As on AWS, what users do
 	// to it later is left alone.
 	Webhook string                         `json:",omitempty"`

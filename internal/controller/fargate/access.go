@@ -116,11 +116,12 @@ func (p *profile) ensureEntry(ctx context.Context) error {
 		ours, err := p.ownsEntry(ctx, entry.Value)
 		if err == nil && ours {
 			p.recordAccess(throughEntry)
+			p.state.EntryID = entry.Value.ID
 			err = p.saveState(ctx)
 		}
 		return err
 	}
-	_, err = p.c.o.EKS(p.row.Account, p.row.Region).CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
+	out, err := p.c.o.EKS(p.row.Account, p.row.Region).CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
 		ClusterName: &p.row.Cluster, PrincipalArn: &p.row.PodExecutionRoleARN, Type: aws.String(entryType),
 		ClientRequestToken: aws.String(p.entryToken()),
 	})
@@ -129,7 +130,31 @@ func (p *profile) ensureEntry(ctx context.Context) error {
 	}
 	crashEntry.Here()
 	p.recordAccess(throughEntry)
+	p.state.EntryID = entryID(out.AccessEntry)
 	return p.saveState(ctx)
+}
+
+// entryID returns the ID of an access entry, the last part of its ARN.
+func entryID(e *ekstypes.AccessEntry) string {
+	if e == nil {
+		return ""
+	}
+	arn := aws.ToString(e.AccessEntryArn)
+	return arn[strings.LastIndexByte(arn, '/')+1:]
+}
+
+// isEntryOurs reports whether the role's access entry still is the one that EKS made.
+func (p *profile) isEntryOurs(ctx context.Context) (bool, error) {
+	if !slices.Contains(p.state.Mapped, throughEntry) {
+		return false, nil
+	}
+	entry, err := p.c.entries.Get(ctx, record.AccessEntryKey(p.row.Account, p.row.Region, p.row.Cluster,
+		p.row.PodExecutionRoleARN))
+	if err != nil {
+		return false, ignoreNotFound(err)
+	}
+	e := entry.Value
+	return e.ClusterID == p.row.ClusterID && e.Type == entryType && e.ID == p.state.EntryID, nil
 }
 
 // ownsEntry reports whether EKS made an access entry, for this profile or another one with the role: EKS takes away
@@ -146,7 +171,7 @@ func (p *profile) ownsEntry(ctx context.Context, entry record.AccessEntry) (bool
 		state, unknown := p.c.states.Get(ctx, key)
 		if err == nil && unknown == nil && other.Value.ID != p.row.ID && state.Value.ProfileID == other.Value.ID &&
 			other.Value.PodExecutionRoleARN == p.row.PodExecutionRoleARN &&
-			slices.Contains(state.Value.Mapped, throughEntry) {
+			slices.Contains(state.Value.Mapped, throughEntry) && state.Value.EntryID == entry.ID {
 			return true, nil
 		}
 	}
@@ -216,7 +241,11 @@ func (p *profile) revokeAccess(ctx context.Context) error {
 			return nil
 		}
 	}
-	if slices.Contains(p.state.Mapped, throughEntry) {
+	ours, err := p.isEntryOurs(ctx)
+	if err != nil {
+		return err
+	}
+	if ours {
 		_, err := p.c.o.EKS(p.row.Account, p.row.Region).DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{
 			ClusterName: &p.row.Cluster, PrincipalArn: &p.row.PodExecutionRoleARN})
 		if err != nil && errorCode(err) != "ResourceNotFoundException" && errorCode(err) != "InvalidRequestException" {
@@ -234,7 +263,7 @@ func (p *profile) revokeAccess(ctx context.Context) error {
 		return errUnreachable
 	}
 	role := mappedRole(p.row)
-	err := awsauth.Edit(ctx, p.server.manager.CoreV1(), managerAgent, func(text string) (string, error) {
+	err = awsauth.Edit(ctx, p.server.manager.CoreV1(), managerAgent, func(text string) (string, error) {
 		return awsauth.FargatePods.Remove(text, role)
 	})
 	if awsauth.IsMalformed(err) {

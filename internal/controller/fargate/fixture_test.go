@@ -306,11 +306,13 @@ func (a amazon) entryKey(cluster, principal *string) string {
 
 func (a amazon) CreateAccessEntry(ctx context.Context, in *eks.CreateAccessEntryInput, _ ...func(*eks.Options)) (
 	*eks.CreateAccessEntryOutput, error) {
+	id := uuid.NewString()
 	_, err := record.AccessEntries(a.store).Create(ctx, a.entryKey(in.ClusterName, in.PrincipalArn), record.AccessEntry{
-		ClusterID: strings.Repeat("0", 32), PrincipalARN: *in.PrincipalArn, Type: *in.Type,
+		ClusterID: strings.Repeat("0", 32), PrincipalARN: *in.PrincipalArn, Type: *in.Type, ID: id,
 		ClientRequestToken: *in.ClientRequestToken,
 	})
-	return &eks.CreateAccessEntryOutput{}, err
+	return &eks.CreateAccessEntryOutput{AccessEntry: &ekstypes.AccessEntry{AccessEntryArn: aws.String(
+		"arn:aws:eks:" + region + ":" + account + ":access-entry/demo/role/" + account + "/pods/" + id)}}, err
 }
 
 func (a amazon) DeleteAccessEntry(ctx context.Context, in *eks.DeleteAccessEntryInput, _ ...func(*eks.Options)) (
