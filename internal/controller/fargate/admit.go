@@ -132,7 +132,7 @@ func (w *work) findProfile(ctx context.Context, pod *corev1.Pod) (found *record.
 	if found == nil {
 		return nil, blocked(name, "Fargate profile does not exist or is being deleted"), nil
 	}
-	if fargate.Select(all, pod.Namespace, pod.Labels, pod.Annotations) != name {
+	if !fargate.WithinBounds(pod.Labels) || fargate.Select(all, pod.Namespace, pod.Labels, pod.Annotations) != name {
 		return nil, blocked(name, "Pod does not match the selectors of the profile"), nil
 	}
 	state, err := w.c.states.Get(ctx, found.Key())
