@@ -21,6 +21,7 @@ type FargatePod struct {
 	// ID names the capacity, "<10 hex digits>-<32 hex digits>": the pod's nominatedNodeName until there is a node.
 	ID        string
 	Profile   string // the name of the profile
+	ProfileID string // and its ID: another one of that name is not meant
 	CPU       int64  // millicores
 	Memory    int64  // MiB
 	Storage   int64  // GiB

@@ -228,7 +228,7 @@ func (w *work) reserve(ctx context.Context, p record.FargateProfile, size fargat
 	now := w.c.now()
 	w.row.Value = record.FargatePod{
 		Account: p.Account, Region: p.Region, Cluster: p.Cluster, ClusterID: p.ClusterID,
-		Namespace: w.info.namespace, Name: w.info.name, UID: w.uid, ID: id, Profile: p.Name,
+		Namespace: w.info.namespace, Name: w.info.name, UID: w.uid, ID: id, Profile: p.Name, ProfileID: p.ID,
 		CPU: size.CPU, Memory: size.Memory, Storage: size.Storage, CreatedAt: now, Since: now,
 	}
 	return true, w.save(ctx)

@@ -179,5 +179,5 @@ func (c *Controller) isProfileGoing(ctx context.Context, row record.FargatePod) 
 	if ignoreNotFound(err) != nil {
 		return false, err
 	}
-	return err != nil || p.Value.Deleting || p.Value.ClusterID != row.ClusterID, nil
+	return err != nil || p.Value.Deleting || p.Value.ID != row.ProfileID || p.Value.ClusterID != row.ClusterID, nil
 }

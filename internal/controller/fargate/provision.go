@@ -48,6 +48,9 @@ func (w *work) makeMachine(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return afterwards, ignoreNotFound(err) // it is going
 	}
+	if p.Value.ID != row.ProfileID {
+		return afterwards, nil // likewise
+	}
 	if why, err := w.roleProblem(ctx, p.Value); err != nil || why != "" {
 		if err != nil {
 			return 0, err
