@@ -56,7 +56,8 @@ func (m fargateMachines) Launch(ctx context.Context, l fargate.Launch) (record.I
 	}
 	return m.ec2.Launch(ctx, instance.FargateLaunch{
 		Account: l.Account, Region: l.Region, SubnetID: l.SubnetID, SecurityGroupIDs: l.SecurityGroupIDs,
-		KubernetesVersion: plane.Value.Version, Machine: l.Machine, NodeConfig: l.NodeConfig,
+		KubernetesVersion: plane.Value.Version, Machine: l.Machine, IPv6: l.IPv6,
+		NodeConfig: l.NodeConfig,
 	})
 }
 

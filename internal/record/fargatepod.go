@@ -35,7 +35,7 @@ type FargatePod struct {
 
 	InstanceID         string    `json:",omitempty"` // "i-…", of its machine
 	NetworkInterfaceID string    `json:",omitempty"`
-	Address            string    `json:",omitempty"` // of the network interface: the pod's and the node's
+	Address            string    `json:",omitempty"` // of the network interface, of the cluster's IP family: the pod's and the node's
 	NodeName           string    `json:",omitempty"` // "fargate-ip-10-0-1-2.eu-west-1.compute.internal"
 	LaunchedAt         time.Time `json:",omitzero"`
 	// Bound reports that the pod was bound to the node.

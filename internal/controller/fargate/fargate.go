@@ -82,6 +82,8 @@ type Launch struct {
 	Account, Region, SubnetID string
 	SecurityGroupIDs          []string
 	Machine                   record.FargateMachine
+	// IPv6 gives the node an IPv6 address as its own, as those of a cluster of that IP family have.
+	IPv6 bool
 	// NodeConfig returns Machine.NodeConfig, once its address is known.
 	NodeConfig func(address, nodeName, zone string) ([]byte, error)
 }

@@ -273,12 +273,17 @@ func (a amazon) Launch(ctx context.Context, l fargate.Launch) (record.Instance, 
 	id := "i-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:17]
 	machine := l.Machine
 	machine.NodeName = "fargate-ip-" + strings.ReplaceAll(free[0], ".", "-") + "." + region + ".compute.internal"
-	if machine.NodeConfig, err = l.NodeConfig(free[0], machine.NodeName, subnet.Value.AvailabilityZone); err != nil {
+	eni := record.NetworkInterface{SubnetID: l.SubnetID, PrivateIPs: []string{free[0]},
+		SecurityGroupIDs: l.SecurityGroupIDs, Attachment: &record.NetworkInterfaceAttachment{InstanceID: id},
+		EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "eni-" + id}}
+	address := free[0]
+	if l.IPv6 {
+		address = "2001:db8::" + strings.ReplaceAll(free[0], ".", ":")
+		eni.IPv6IPs = []string{address}
+	}
+	if machine.NodeConfig, err = l.NodeConfig(address, machine.NodeName, subnet.Value.AvailabilityZone); err != nil {
 		return record.Instance{}, none, err
 	}
-	eni := record.NetworkInterface{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "eni-" + id},
-		SubnetID: l.SubnetID, PrivateIPs: []string{free[0]}, SecurityGroupIDs: l.SecurityGroupIDs,
-		Attachment: &record.NetworkInterfaceAttachment{InstanceID: id}}
 	instance := record.Instance{EC2Resource: record.EC2Resource{Account: account, Region: region, ID: id},
 		SubnetID: l.SubnetID, AvailabilityZone: subnet.Value.AvailabilityZone, Wanted: ec2types.InstanceStateNameRunning,
 		Boot: 1, Fargate: &machine}

@@ -36,7 +36,7 @@ func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate
 		CPU:                  row.CPU, Memory: row.Memory, Version: plane.Value.Version,
 		EFS: len(fargate.VolumeClaims(pod)) > 0, // no others are admitted
 	}
-	if w.cluster.IPFamily == ekstypes.IpFamilyIpv6 {
+	if w.isIPv6() {
 		config.ServiceCIDR = w.cluster.ServiceIPv6CIDR
 	}
 	if logging != nil {
@@ -57,6 +57,9 @@ func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate
 		return json.Marshal(config)
 	}, nil
 }
+
+// isIPv6 reports whether the cluster's nodes and pods have IPv6 addresses.
+func (w *work) isIPv6() bool { return w.cluster.IPFamily == ekstypes.IpFamilyIpv6 }
 
 // maxMetadata is the maximum size in bytes of the labels, or annotations, of an object that a node is told: they are
 // kept with the machine, and an API server may return any number.

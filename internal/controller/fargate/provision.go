@@ -158,7 +158,7 @@ func (w *work) launch(ctx context.Context, p record.FargateProfile, pod *corev1.
 				Capacity: row.ID, ClusterID: row.ClusterID, Cluster: row.Cluster, RoleARN: p.PodExecutionRoleARN,
 				ProfileARN: p.ARN(), CPU: row.CPU, Memory: row.Memory, Storage: row.Storage,
 			},
-			NodeConfig: config,
+			IPv6: w.isIPv6(), NodeConfig: config,
 		})
 		switch {
 		case errorCode(err) == "InsufficientFreeAddressesInSubnet":
@@ -181,8 +181,12 @@ func (w *work) recordMachine(ctx context.Context, instance record.Instance, eni 
 	row.InstanceID, row.NetworkInterfaceID = instance.ID, eni.ID
 	row.SubnetID, row.Zone = instance.SubnetID, instance.AvailabilityZone // of an earlier launch with this ID, maybe
 	row.LaunchedAt = w.c.now()
-	if len(eni.PrivateIPs) > 0 {
-		row.Address = eni.PrivateIPs[0]
+	addresses := eni.PrivateIPs
+	if w.isIPv6() {
+		addresses = eni.IPv6IPs
+	}
+	if len(addresses) > 0 {
+		row.Address = addresses[0]
 	}
 	if instance.Fargate != nil {
 		row.NodeName = instance.Fargate.NodeName
