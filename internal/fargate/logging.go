@@ -3,6 +3,8 @@ package fargate
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,6 +25,8 @@ const (
 	// The other values of the annotation.
 	loggingNotFound = LoggingDisabled + ": LOGGING_CONFIGMAP_NOT_FOUND"
 	loggingInvalid  = LoggingDisabled + ": LOGGING_CONFIGMAP_INVALID"
+	// loggingUnavailable is Coracle's own: on AWS there is every service that a valid output sends to.
+	loggingUnavailable = LoggingDisabled + ": LOGGING_OUTPUT_UNAVAILABLE"
 )
 
 // Logging has the settings of a cluster's log router.
@@ -61,7 +65,21 @@ func CheckLogging(namespace *corev1.Namespace, m *corev1.ConfigMap) (annotation,
 		return loggingInvalid, "Disabled logging for pod due to invalid configmap. " + reason +
 			". Please fix the logging configmap"
 	}
+	if names := unavailable(m.Data); names != "" {
+		return loggingUnavailable, "Disabled logging for pod because the log router does not send to what its outputs are " +
+			"for: " + names + ". Use cloudwatch_logs"
+	}
 	return LoggingEnabled, "Successfully enabled logging for pod"
+}
+
+// unavailable returns the names of the outputs of settings that are valid, when the log router sends to none of them;
+// empty otherwise.
+func unavailable(data map[string]string) string {
+	config, err := fluentbit.Parse(data)
+	if err != nil || slices.ContainsFunc(config.Outputs, func(o fluentbit.Output) bool { return o.CloudWatch != nil }) {
+		return ""
+	}
+	return strings.Join(config.Unavailable(), ", ")
 }
 
 // ValidateLogging returns what is wrong with the data of the ConfigMap, in EKS's words: its size, its keys, and what

@@ -17,6 +17,17 @@ const output = `[OUTPUT]
     auto_create_group true
 `
 
+const search = `[OUTPUT]
+    Name es
+    Match *
+    Host search.example.com
+    Port 443
+    Index logs
+    AWS_Auth On
+    AWS_Region eu-west-1
+    tls On
+`
+
 func TestCheckLogging(t *testing.T) {
 	t.Parallel()
 	namespace := &corev1.Namespace{}
@@ -36,6 +47,11 @@ func TestCheckLogging(t *testing.T) {
 			"output.conf": "[OUTPUT]\n    Name amazon_data_firehose\n    Match kube.*\n"}),
 			"LoggingDisabled: LOGGING_CONFIGMAP_INVALID", "Disabled logging for pod due to invalid configmap. " +
 				"amazon_data_firehose is not a supported output plugin. Please fix the logging configmap"},
+		"outputs of which none is available": {namespace, config(map[string]string{"output.conf": search}),
+			"LoggingDisabled: LOGGING_OUTPUT_UNAVAILABLE", "Disabled logging for pod because the log router does not send " +
+				"to what its outputs are for: es. Use cloudwatch_logs"},
+		"outputs of which one is available": {namespace, config(map[string]string{"output.conf": search + output}),
+			"LoggingEnabled", "Successfully enabled logging for pod"},
 	} {
 		annotation, event := CheckLogging(test.namespace, test.config)
 		if annotation != test.annotation || event != test.event {
