@@ -158,7 +158,7 @@ func VolumeClaims(pod *corev1.Pod) (names []string) {
 func ClaimProblem(name string, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) string {
 	switch {
 	case claim == nil:
-		return fmt.Sprintf("persistentvolumeclaims %q not found", name)
+		return fmt.Sprintf("persistentvolumeclaim %q not found", name)
 	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
 		return fmt.Sprintf("PVC %s not bound", name)
 	case volume == nil:

@@ -147,7 +147,7 @@ func TestClaimProblem(t *testing.T) {
 		want   string
 	}{
 		{bound, volume(driver("efs.csi.aws.com")), ""},
-		{nil, nil, `persistentvolumeclaims "c" not found`},
+		{nil, nil, `persistentvolumeclaim "c" not found`},
 		{&corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}, nil,
 			"PVC c not bound"},
 		{bound, nil, `persistentvolumes "pv" not found`},
