@@ -22,9 +22,17 @@ import (
 // node; 10m without it.
 const fargateTimeout = "CORACLE_FARGATE_TIMEOUT"
 
+// fargateVCPUs is the environment variable for the quota of virtual CPUs of an account's Fargate pods in a region, which
+// Service Quotas raises on AWS; 1000 without it.
+const fargateVCPUs = "CORACLE_FARGATE_VCPUS"
+
 // newFargate returns the controller of Fargate profiles and their pods.
 func (d *daemon) newFargate(planes *controlplane.Controller) (*fargate.Controller, error) {
 	timeout, err := durationFrom(fargateTimeout)
+	if err != nil {
+		return nil, err
+	}
+	vcpus, err := quotaOf(fargateVCPUs, "vCPUs of Fargate pods")
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +42,7 @@ func (d *daemon) newFargate(planes *controlplane.Controller) (*fargate.Controlle
 	}
 	return fargate.New(fargate.Options{
 		Store: d.store, Config: planes.Config, ProvisionTimeout: timeout, Log: d.log,
+		VCPUs:    min(int64(vcpus), 1<<32),
 		EC2:      func(account, region string) fargate.EC2 { return ec2.NewFromConfig(config(account, region)) },
 		EKS:      func(account, region string) fargate.EKS { return eks.NewFromConfig(config(account, region)) },
 		Machines: fargateMachines{store: d.store, ec2: instance.NewFargate(d.api.ec2.Instances)},
