@@ -33,11 +33,12 @@ type FargatePod struct {
 	// Since is when ID was made: each machine that is tried has its own.
 	Since time.Time
 
-	InstanceID         string    `json:",omitempty"` // "i-…", of its machine
-	NetworkInterfaceID string    `json:",omitempty"`
-	Address            string    `json:",omitempty"` // of the network interface, of the cluster's IP family: the pod's and the node's
-	NodeName           string    `json:",omitempty"` // "fargate-ip-10-0-1-2.eu-west-1.compute.internal"
-	LaunchedAt         time.Time `json:",omitzero"`
+	InstanceID         string `json:",omitempty"` // "i-…", of its machine
+	NetworkInterfaceID string `json:",omitempty"`
+	// Address is that of the network interface in the cluster's IP family: the pod's and the node's.
+	Address    string    `json:",omitempty"`
+	NodeName   string    `json:",omitempty"` // "fargate-ip-10-0-1-2.eu-west-1.compute.internal"
+	LaunchedAt time.Time `json:",omitzero"`
 	// Bound reports that the pod was bound to the node.
 	Bound bool `json:",omitempty"`
 	// Ending is set when the pod is over, or its machine, and never unset: node, machine and row go.
