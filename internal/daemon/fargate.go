@@ -22,8 +22,8 @@ import (
 // node; 10m without it.
 const fargateTimeout = "CORACLE_FARGATE_TIMEOUT"
 
-// fargateVCPUs is the environment variable for the quota of virtual CPUs of an account's Fargate pods in a region, which
-// Service Quotas raises on AWS; 1000 without it.
+// fargateVCPUs is the environment variable for the quota of virtual CPUs of an account's Fargate pods in a region, as
+// Service Quotas raises it on AWS; 1000 without it.
 const fargateVCPUs = "CORACLE_FARGATE_VCPUS"
 
 // newFargate returns the controller of Fargate profiles and their pods.

@@ -68,8 +68,8 @@ func Select(profiles []record.FargateProfile, namespace string, labels, annotati
 	return first
 }
 
-// MaxLabels is the number of labels of a pod that are compared with selectors, and maxKey and maxValue are the lengths of
-// their keys and values in bytes. API servers refuse longer ones, after the webhook.
+// MaxLabels is the number of labels of a pod that are compared with selectors, and maxKey and maxValue are the lengths
+// of their keys and values in bytes. API servers refuse longer ones, after the webhook.
 const (
 	MaxLabels = 500
 

@@ -72,8 +72,8 @@ func Read(ctx context.Context, maps corev1client.ConfigMapsGetter) (string, erro
 	return text, err
 }
 
-// ReadVersion is [Read], and returns the resource version of the ConfigMap, too: with the same one the text is the same.
-// It is empty without a ConfigMap.
+// ReadVersion is [Read], and returns the resource version of the ConfigMap, too: with the same one the text is the
+// same. It is empty without a ConfigMap.
 func ReadVersion(ctx context.Context, maps corev1client.ConfigMapsGetter) (text, version string, err error) {
 	m, err := maps.ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
