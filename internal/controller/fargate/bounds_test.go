@@ -104,6 +104,7 @@ func TestDeletionsThatAreRefused(t *testing.T) {
 		return nil
 	})
 	w.remove(p)
+	p.Deleting = true // as its row is
 	w.becomes(p, ekstypes.FargateProfileStatusDeleteFailed)
 	issue := w.profileState(p).Issues[0]
 	if issue.Code != ekstypes.FargateProfileIssueCodeAccessDenied || !strings.Contains(*issue.Message, "pods stay") {
