@@ -20,11 +20,17 @@ import (
 )
 
 // fargatePod is a static pod: the API server of these tests accepts no node and has no pods.
-const fargatePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": {
+const fargatePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default",
+"uid": "` + fargatePodUID + `"}, "spec": {
 "priorityClassName": "system-node-critical", "terminationGracePeriodSeconds": 1,
 "securityContext": {"sysctls": [{"name": "net.ipv4.ip_local_port_range", "value": "40000 50000"}]},
 "containers": [{"name": "web", "image": "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
-"imagePullPolicy": "IfNotPresent", "securityContext": {"runAsUser": 1000}}]}}`
+"imagePullPolicy": "IfNotPresent", "securityContext": {"runAsUser": 1000, "capabilities": {"add": ["NET_RAW"]}},
+"volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/w", "subPath": "w"}]}],
+"volumes": [{"name": "v", "emptyDir": {}}]}}`
+
+// fargatePodUID is the UID of the pod that the machine is for.
+const fargatePodUID = "0a1b2c3d-1111-2222-3333-444455556666"
 
 // TestFargate boots the machine of a Fargate pod, and runs a pod on it.
 func TestFargate(t *testing.T) {
@@ -34,7 +40,7 @@ func TestFargate(t *testing.T) {
 	providerID := "aws:///eu-west-1a/19bf1ab524-15c9a381b2364958b32dba8ceaed0cbb/fargate-" + privateDNS
 	config, err := json.Marshal(fargate.Config{Cluster: "demo", Region: region, Zone: region + "a",
 		NodeName: "fargate-" + privateDNS, Address: privateIP, Endpoint: m.endpoint, CertificateAuthority: m.ca,
-		ServiceCIDR: "172.20.0.0/16", ProviderID: providerID, CPU: 250, Memory: 512, Version: "1.35"})
+		ServiceCIDR: "172.20.0.0/16", ProviderID: providerID, PodUID: fargatePodUID, CPU: 250, Memory: 512, Version: "1.35"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +105,15 @@ func TestFargate(t *testing.T) {
 	if own := m.run("readlink", "/proc/1/ns/uts"); m.run("readlink", "/proc/"+container+"/ns/uts") == own {
 		t.Error("the pod has the host name of the machine")
 	}
+	for _, pid := range pids() {
+		const netRaw = 1 << 13
+		for line := range strings.Lines(m.read("/proc/" + pid + "/status")) {
+			var set uint64
+			if _, err := fmt.Sscanf(line, "CapBnd: %x", &set); err == nil && (set == 0 || set&netRaw != 0) {
+				t.Errorf("the pod has the capabilities %x", set)
+			}
+		}
+	}
 	m.contains("resolv.conf of the pod", m.read("/proc/"+container+"/root/etc/resolv.conf"), "nameserver 172.20.0.10")
 	for name, want := range map[string]string{"ip_local_port_range": "40000\t50000", "ip_unprivileged_port_start": "0"} {
 		m.contains(name, m.read("/proc/sys/net/ipv4/"+name), want)
@@ -112,6 +127,7 @@ func TestFargate(t *testing.T) {
 	})
 	m.contains("lo", m.run("ip", "link", "show", "lo"), "LOWER_UP")
 	m.contains("eth0", m.run("ip", "address", "show", "eth0"), privateIP)
+	defer m.refusesAnother(pids)
 	anonymous := 0
 	for line := range strings.Lines(m.run("bash", "-c", "cat /proc/[0-9]*/status")) {
 		size := 0
@@ -123,4 +139,22 @@ func TestFargate(t *testing.T) {
 	}
 	t.Logf("the machine has %d KiB of its own:\n%s", anonymous, m.run("bash", "-c",
 		"for p in /proc/[0-9]*; do echo $(tr '\\0' ' ' <$p/cmdline | cut -c1-60) $(grep RssAnon $p/status); done"))
+}
+
+// refusesAnother has the kubelet run another pod, as if an administrator of the cluster had bound it to the node; and
+// one with files of the machine.
+func (m *machine) refusesAnother(pids func() []string) {
+	m.t.Helper()
+	for pod, want := range map[string]string{
+		strings.Replace(fargatePod, fargatePodUID, strings.Replace(fargatePodUID, "0a", "0b", 1), 1): "no other pod runs on it",
+		strings.Replace(fargatePod, `"emptyDir": {}`, `"hostPath": {"path": "/run/host"}`, 1):        "files of the node",
+	} {
+		m.run("bash", "-c", "printf %s '"+pod+"' >/etc/kubernetes/manifests/web.json")
+		eventually.True(m.t, "the pod is refused: "+want, func() bool {
+			return strings.Contains(m.run("journalctl", "--no-pager", "-n", "500", "-u", "fargate-kubelet"), want)
+		})
+		if want == "no other pod runs on it" && len(pids()) > 0 {
+			m.t.Errorf("another pod runs: %v", pids())
+		}
+	}
 }

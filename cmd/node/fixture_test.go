@@ -39,6 +39,7 @@ type machine struct {
 	endpoint   string // of the cluster
 	ca         string // of the cluster, base64
 	aws        string // the URL of the APIs
+	authority  []byte // that the machine trusts, PEM
 
 	mu    sync.Mutex
 	nodes []*corev1.Node // that kubelets have wanted to register
@@ -78,7 +79,7 @@ func newMachine(t testing.TB, family, version, userData string) *machine {
 	o := rootfs.Options{
 		Base: base, Family: family, KubernetesVersion: version, Release: version + ".4-20261105", Region: region,
 		SandboxImage:   "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
-		RegistryMirror: m.aws, Kubernetes: kube, CABundle: []byte("-----BEGIN CERTIFICATE-----\n"),
+		RegistryMirror: m.aws, Kubernetes: kube, CABundle: m.authority,
 		Program: func(name string) (string, error) {
 			if name == upstream.MachineProgram {
 				return self, nil

@@ -76,8 +76,8 @@ func (m *machine) serve(network, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := authority.Issue(pki.Leaf{CommonName: "kube-apiserver", IPs: []net.IP{net.ParseIP(privateIP)},
-		Server: true})
+	pair, err := authority.Issue(pki.Leaf{CommonName: "kube-apiserver", IPs: []net.IP{net.ParseIP(privateIP),
+		net.ParseIP(imdsIP)}, Server: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +85,7 @@ func (m *machine) serve(network, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.authority = authority.PEM
 	m.ca = base64.StdEncoding.EncodeToString(authority.PEM)
 
 	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -109,6 +110,8 @@ func (m *machine) serve(network, dir string) {
 	}
 	start(tls.NewListener(api, &tls.Config{Certificates: []tls.Certificate{certificate}}), http.HandlerFunc(m.cluster))
 	start(metadata, http.HandlerFunc(m.metadata))
+	start(tls.NewListener(listen(imdsIP+":443"), &tls.Config{Certificates: []tls.Certificate{certificate}}),
+		http.HandlerFunc(m.metadata))
 	start(apis, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v2/") {
 			images.ServeHTTP(w, r)
@@ -162,7 +165,7 @@ const fargateToken = "0123456789abcdef"
 // metadata serves the instance metadata.
 func (m *machine) metadata(w http.ResponseWriter, r *http.Request) {
 	if m.isFargate {
-		if r.URL.Path != "/fargate/credentials" || r.Header.Get("Authorization") != fargateToken {
+		if r.TLS == nil || r.URL.Path != "/fargate/credentials" || r.Header.Get("Authorization") != fargateToken {
 			http.NotFound(w, r)
 			return
 		}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/netip"
 
@@ -142,7 +143,9 @@ func (d *daemon) realControllers() []reconcile.Controller {
 	described := metadata.New(metadata.Options{
 		Store: d.store, Network: vpcs, Dir: d.dir.Join("metadata"), Credentials: d.instanceCredentials,
 		FargateCredentials: d.fargateCredentials,
-		ZoneID:             func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+			GetCertificate: newCertificates(d.authority, metadata.SecureAddress).getCertificate},
+		ZoneID: func(code, zone string) string { return region.ZoneIDs(code)[zone] }, Log: d.log,
 	})
 	machines := machine.New(machine.Options{
 		Unavailable: unavailable,

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/coracle-eks/coracle/internal/fargate/capability"
 )
 
 const (
@@ -64,12 +66,6 @@ func unsupportedFields(pod *corev1.Pod) (fields []string) {
 	return fields
 }
 
-// permitted are the capabilities that a container may add: those that containerd gives it anyway, so that it can drop
-// all others. EKS compares the names as they are, so that CAP_CHOWN is not permitted.
-// https://github.com/containerd/containerd/blob/main/pkg/oci/spec.go
-var permitted = []corev1.Capability{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
-	"NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
-
 // invalidSecurity lists what the security contexts of containers have that Fargate does not allow, a text for each
 // container. AllowPrivilegeEscalation is allowed, as it is today on EKS.
 func invalidSecurity(containers []corev1.Container) (invalid []string) {
@@ -79,9 +75,10 @@ func invalidSecurity(containers []corev1.Container) (invalid []string) {
 		}
 		var fields, added []string
 		if c.SecurityContext.Capabilities != nil {
-			for _, capability := range c.SecurityContext.Capabilities.Add {
-				if !slices.Contains(permitted, capability) {
-					added = append(added, string(capability))
+			// EKS compares the names as they are, so that CAP_CHOWN is not permitted.
+			for _, name := range c.SecurityContext.Capabilities.Add {
+				if !slices.Contains(capability.Permitted(), string(name)) {
+					added = append(added, string(name))
 				}
 			}
 		}

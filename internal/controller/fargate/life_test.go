@@ -73,7 +73,8 @@ func TestAPodRunsOnAMachineOfItsOwn(t *testing.T) {
 	}
 	if config.Cluster != "demo" || config.NodeName != row.NodeName || config.Address != row.Address ||
 		config.ServiceCIDR != "10.100.0.0/16" || config.Endpoint != w.server.Host || config.CPU != 500 ||
-		config.Memory != 1024 || config.EFS || config.Logging != nil || config.Version != "1.35" {
+		config.Memory != 1024 || config.EFS || config.Logging != nil || config.Version != "1.35" ||
+		config.PodUID != string(pod.UID) {
 		t.Errorf("its node is to have %+v", config)
 	}
 	if instance.Fargate.ProfileARN != p.ARN() || instance.Fargate.RoleARN != role || instance.Fargate.Storage != 20 ||

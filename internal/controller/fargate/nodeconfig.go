@@ -33,6 +33,7 @@ func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate
 		Cluster: w.cluster.Name, Region: w.cluster.Region, Endpoint: plane.Value.Endpoint,
 		CertificateAuthority: base64.StdEncoding.EncodeToString(plane.Value.CertificateAuthority),
 		ServiceCIDR:          w.cluster.ServiceIPv4CIDR,
+		PodUID:               row.UID,
 		CPU:                  row.CPU, Memory: row.Memory, Version: plane.Value.Version,
 		EFS: len(fargate.VolumeClaims(pod)) > 0, // no others are admitted
 	}

@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/guest/containerdevice"
+	"github.com/coracle-eks/coracle/internal/guest/containerguard"
 	"github.com/coracle-eks/coracle/internal/guest/containersysctl"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
@@ -53,14 +54,22 @@ var bundles = []string{
 }
 
 // Main runs runc, and returns an exit status when that is not possible. A container that cannot be made to trust more
-// is created as it is; one that would get other devices than it is to have (package containerdevice) is not.
+// is created as it is; one that would get other devices than it is to have (package containerdevice) is not, nor one that
+// a Fargate machine is not for (package containerguard).
 func Main(args []string) int {
+	isFargate := boot.IsFargate("/")
+	if isFargate {
+		if err := containerguard.Check(args); err != nil {
+			fail(args, err)
+			return 1
+		}
+	}
 	if bundle, ok := createdBundle(args); ok {
 		if err := containerdevice.Bind(bundle); err != nil {
 			fail(args, err)
 			return 1
 		}
-		if boot.IsFargate("/") {
+		if isFargate {
 			if err := containersysctl.Apply(bundle); err != nil {
 				fail(args, err)
 				return 1

@@ -22,6 +22,9 @@ type Config struct {
 	ServiceCIDR          string `json:"serviceCidr"`          // of the cluster's IP family
 	ProviderID           string `json:"providerId"`           // "aws:///eu-west-1a/<capacity ID>/fargate-ip-10-0-1-2…"
 
+	// PodUID is the UID of the pod that the node is for. Containers of other pods are refused: see containerguard.
+	PodUID string `json:"podUID"`
+
 	// Labels and Taints ("key=value:effect") are those of the node beyond what every Fargate node has.
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []string          `json:"taints,omitempty"`
@@ -82,7 +85,8 @@ func Parse(data []byte) (Config, error) {
 
 func (c Config) check() error {
 	for name, value := range map[string]string{"cluster": c.Cluster, "region": c.Region, "zone": c.Zone,
-		"endpoint": c.Endpoint, "certificateAuthority": c.CertificateAuthority, "providerId": c.ProviderID} {
+		"endpoint": c.Endpoint, "certificateAuthority": c.CertificateAuthority, "providerId": c.ProviderID,
+		"podUID": c.PodUID} {
 		if value == "" || strings.ContainsAny(value, "\n\"") {
 			return fmt.Errorf("read the configuration of the Fargate node: %s is %q", name, value)
 		}

@@ -3,6 +3,8 @@ package fargate
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,8 +17,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
-// credentialsURL is where the metadata service has the credentials of the pod execution role, for the token.
-const credentialsURL = imds.Endpoint + "/fargate/credentials"
+// credentialsURL is where the metadata service has the credentials of the pod execution role, for the token. The pod,
+// which has the machine's network, may see what is sent to this address, and get it: so the service has to prove that it
+// is the host's.
+const credentialsURL = "https://169.254.169.254/fargate/credentials"
+
+// authorities is the file of the authority by which the machine knows its host, PEM.
+const authorities = "/etc/pki/ca-trust/source/anchors/coracle.pem"
 
 // maxCredentials bounds what is read of the metadata service's answer, in bytes.
 const maxCredentials = 64 << 10
@@ -56,7 +63,16 @@ func (p credentialProcess) get(ctx context.Context) (c imds.Credentials, err err
 		return c, err
 	}
 	request.Header.Set("Authorization", string(bytes.TrimSpace(token)))
-	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true} // the address is on the link
+	trusted, err := os.ReadFile(filepath.Join("/", p.root, authorities))
+	if err != nil {
+		return c, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(trusted) {
+		return c, fmt.Errorf("%s has no certificate", authorities)
+	}
+	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true, // the address is on the link
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return c, err

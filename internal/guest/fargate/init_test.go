@@ -3,15 +3,19 @@ package fargate
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -21,6 +25,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/rootfstest"
 	"github.com/coracle-eks/coracle/internal/guest/unit"
+	"github.com/coracle-eks/coracle/internal/pki"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -33,7 +38,7 @@ func demo() Config {
 		ServiceCIDR: "10.100.0.0/16",
 		ProviderID: "aws:///eu-west-1a/19bf1ab524-15c9a381b2364958b32dba8ceaed0cbb/" +
 			"fargate-ip-10-0-1-2.eu-west-1.compute.internal",
-		CPU: 250, Memory: 512, Version: "1.35",
+		PodUID: "0a1b2c3d-1111-2222-3333-444455556666", CPU: 250, Memory: 512, Version: "1.35",
 	}
 }
 
@@ -221,6 +226,7 @@ func TestConfigIsChecked(t *testing.T) {
 		want   string
 	}{
 		"no cluster":              {func(c *Config) { c.Cluster = "" }, "cluster"},
+		"no pod":                  {func(c *Config) { c.PodUID = "" }, "podUID"},
 		"no endpoint":             {func(c *Config) { c.Endpoint = "" }, "endpoint"},
 		"two lines":               {func(c *Config) { c.Region = "eu-west-1\nx" }, "region"},
 		"another name":            {func(c *Config) { c.NodeName = "ip-10-0-1-2.ec2.internal" }, "fargate-"},
@@ -248,7 +254,7 @@ func TestCredentialProcess(t *testing.T) {
 	t.Parallel()
 	root := machine(t, rootfs.AL2023, demo())
 	answer, status := "", http.StatusOK
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "a-token" || r.Method != http.MethodGet {
 			t.Errorf("it asks %s with %v", r.Method, r.Header)
 		}
@@ -256,6 +262,13 @@ func TestCredentialProcess(t *testing.T) {
 		fmt.Fprint(w, answer)
 	}))
 	t.Cleanup(server.Close)
+	trust := func(certificate []byte) {
+		if err := os.WriteFile(filepath.Join(root, authorities),
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust(server.Certificate().Raw)
 	for _, test := range []struct {
 		answer string
 		status int
@@ -280,6 +293,26 @@ func TestCredentialProcess(t *testing.T) {
 	}
 	if err := (credentialProcess{url: server.URL, root: t.TempDir()}).print(t.Context(), &bytes.Buffer{}); err == nil {
 		t.Error("it asks without a token")
+	}
+
+	// The pod answers at the address, and another's certificate is not the host's.
+	var asked atomic.Int32
+	pod := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, `{"AccessKeyId":"ASIAPOD","SecretAccessKey":"s"}`)
+	}))
+	pod.Config.ErrorLog = log.New(io.Discard, "", 0)
+	pod.StartTLS()
+	t.Cleanup(pod.Close)
+	authority, err := pki.OpenAuthority(t.TempDir(), "ca", "coracle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(authority.PEM)
+	trust(block.Bytes)
+	if err := (credentialProcess{url: pod.URL, root: root}).print(t.Context(), &bytes.Buffer{}); err == nil ||
+		!strings.Contains(err.Error(), "unknown authority") || asked.Load() != 0 {
+		t.Errorf("the pod is asked %d times: %v", asked.Load(), err)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 
 // The machine of a Fargate pod has no instance metadata: the pod has its address, and is to find nothing here. Its
 // guest gets the credentials of the pod execution role, of which the pod sees none either: for a token that the host
-// gives to the machine's root.
+// gives to the machine's root, and by TLS. The pod has the machine's network, where it may listen to what the machine
+// sends, and a Service of its cluster may lead this address to the pod: the guest tells nobody the token who is not
+// known by the daemon's authority.
 
 // fargatePath is where the guest of a Fargate machine finds the credentials of its pod execution role.
 const fargatePath = "/fargate/credentials"
@@ -49,7 +51,7 @@ type fargateCredentials struct {
 // otherwise.
 func (s *Service) serveFargate(w http.ResponseWriter, r *http.Request, instance record.Instance) {
 	given := r.Header.Values("Authorization")
-	if r.Method != http.MethodGet || r.URL.Path != fargatePath || len(given) == 0 {
+	if r.TLS == nil || r.Method != http.MethodGet || r.URL.Path != fargatePath || len(given) == 0 {
 		writeError(w, http.StatusNotFound)
 		return
 	}

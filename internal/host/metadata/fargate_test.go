@@ -4,8 +4,11 @@ package metadata
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +17,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/coracle-eks/coracle/internal/host/machine/machinetest"
+	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -49,8 +54,8 @@ func TestFargate(t *testing.T) {
 		}
 		return token
 	}
-	do := func(method, path string, header ...string) (int, fargateCredentials) {
-		r := httptest.NewRequest(method, "http://169.254.169.254"+path, nil)
+	ask := func(scheme, method, path string, header ...string) (int, fargateCredentials) {
+		r := httptest.NewRequest(method, scheme+"://169.254.169.254"+path, nil)
 		r.RemoteAddr = "10.0.0.4:40000"
 		for i := 0; i < len(header); i += 2 {
 			r.Header.Add(header[i], header[i+1])
@@ -60,6 +65,9 @@ func TestFargate(t *testing.T) {
 		var c fargateCredentials
 		_ = json.Unmarshal(answer.Body.Bytes(), &c) // an error has a page
 		return answer.Code, c
+	}
+	do := func(method, path string, header ...string) (int, fargateCredentials) {
+		return ask("https", method, path, header...)
 	}
 	token := tokenOf(machine(nil))
 	if again, err := w.service().FargateToken(machine(nil)); err != nil || again != token {
@@ -74,6 +82,14 @@ func TestFargate(t *testing.T) {
 			if status, c := do(method, path, "X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "60"); status != http.StatusNotFound ||
 				c.AccessKeyID != "" {
 				t.Errorf("%s %s: %d, %+v", method, path, status, c)
+			}
+		}
+	}
+	for _, path := range []string{"/", "/latest/meta-data/", "/latest/api/token", fargatePath} {
+		for _, method := range []string{http.MethodGet, http.MethodPut} {
+			if status, c := ask("http", method, path, "Authorization", token, "X-Aws-Ec2-Metadata-Token-Ttl-Seconds",
+				"60"); status != http.StatusNotFound || c.AccessKeyID != "" {
+				t.Errorf("without TLS, %s %s: %d, %+v", method, path, status, c)
 			}
 		}
 	}
@@ -131,10 +147,77 @@ func TestFargate(t *testing.T) {
 		t.Errorf("credentials are %+v", c)
 	}
 
-	// An instance of the account has no such path.
+	// An instance of the account has no such path, and the others without TLS alone.
 	w.change(func(i *record.Instance) { i.Fargate = nil })
-	if status, c := do(http.MethodGet, fargatePath, "Authorization", token); status == http.StatusOK ||
-		c.AccessKeyID != "" {
-		t.Errorf("an instance gets %d, %+v", status, c)
+	for _, scheme := range []string{"http", "https"} {
+		if status, c := ask(scheme, http.MethodGet, fargatePath, "Authorization", token); status == http.StatusOK ||
+			c.AccessKeyID != "" {
+			t.Errorf("an instance gets %d, %+v by %s", status, c, scheme)
+		}
+	}
+	if status, _ := do(http.MethodGet, "/latest/meta-data/"); status != http.StatusNotFound {
+		t.Errorf("an instance gets metadata by TLS: %d", status)
+	}
+	if status, _ := ask("http", http.MethodGet, "/latest/meta-data/"); status != http.StatusOK {
+		t.Errorf("an instance gets %d", status)
+	}
+}
+
+// TestFargateByTLS asks inside a network, as guests do.
+func TestFargateByTLS(t *testing.T) {
+	t.Parallel()
+	machinetest.Owner(t) // root only
+	w := newRows(t)
+	authority, err := pki.OpenAuthority(t.TempDir(), "ca", "coracle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(pki.Leaf{CommonName: "metadata", IPs: []net.IP{net.IPv4(169, 254, 169, 254)}, Server: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tls = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	w.change(func(i *record.Instance) {
+		i.Fargate = &record.FargateMachine{RoleARN: "arn:aws:iam::111122223333:role/pods"}
+	})
+	s := w.start()
+	row, err := record.Instances(w.store).Get(t.Context(), record.EC2Key(account, region, machineID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := s.FargateToken(row.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.PEM)
+	for _, test := range []struct {
+		url    string
+		roots  *x509.CertPool
+		status int // 0: no answer
+	}{
+		{"https://169.254.169.254" + fargatePath, roots, http.StatusOK},
+		{"https://169.254.169.254" + fargatePath, x509.NewCertPool(), 0},
+		{"http://169.254.169.254" + fargatePath, roots, http.StatusNotFound},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", token)
+		client := w.client("machine", "")
+		client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: test.roots}
+		status := 0
+		if answer, err := client.Do(r); err == nil {
+			status = answer.StatusCode
+			answer.Body.Close()
+		}
+		if status != test.status {
+			t.Errorf("%s: %d, want %d", test.url, status, test.status)
+		}
 	}
 }

@@ -47,6 +47,7 @@ type fixture struct {
 	store   *store.Store
 	clock   *clocktesting.FakePassiveClock
 	changed chan string
+	tls     *tls.Config // of the service
 	moving  atomic.Bool // addresses are not yet whose the store says they are
 
 	mu          sync.Mutex
@@ -236,6 +237,14 @@ func newRows(t testing.TB) *fixture {
 func newFixture(t testing.TB) *fixture {
 	machinetest.Owner(t) // root only
 	w := newRows(t)
+	w.start()
+	return w
+}
+
+// start has the service run in a network that it makes.
+func (w *fixture) start() *Service {
+	t := w.t
+	t.Helper()
 	router, machine, pod := w.namespace("vpc-1"), w.namespace("machine"), w.namespace("pod")
 	w.configure(router, "lo", "169.254.169.254/32")
 	w.cable(router, "r0", machine, "eth0")
@@ -267,13 +276,16 @@ func newFixture(t testing.TB) *fixture {
 		_, err := w.client("machine", "").Get("http://" + Address + "/")
 		return err
 	})
-	return w
+	return service
 }
 
 func (w *fixture) service() *Service {
 	return New(Options{
 		Store: w.store, Network: w, Dir: filepath.Join(w.dir, "metadata"), Log: slog.New(slog.DiscardHandler),
-		Clock: w.clock,
+		Clock: w.clock, TLS: w.tls,
+		FargateCredentials: func(_ context.Context, i record.Instance) (aws.Credentials, error) {
+			return w.credentials(i.Fargate.RoleARN)
+		},
 		Credentials: func(_ context.Context, i record.Instance, role string) (aws.Credentials, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -126,7 +126,7 @@ func TestTheServersOfVPCsHaveLimits(t *testing.T) {
 	}
 	s.serveVPC("vpc", 1, l)
 	defer s.stopServing("vpc")
-	server := s.listening["vpc"].server
+	server := s.listening["vpc"].servers[0]
 	if server.ReadHeaderTimeout == 0 || server.ReadTimeout == 0 || server.WriteTimeout == 0 ||
 		server.IdleTimeout == 0 ||
 		server.MaxHeaderBytes == 0 {

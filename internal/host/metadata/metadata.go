@@ -15,6 +15,7 @@ package metadata
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -32,6 +33,9 @@ import (
 // Address is the address of the service for instances.
 const Address = "169.254.169.254:80"
 
+// SecureAddress is where the guests of Fargate machines ask, by TLS.
+const SecureAddress = "169.254.169.254:443"
+
 // Options configures a Service.
 type Options struct {
 	Store   *store.Store
@@ -43,6 +47,9 @@ type Options struct {
 	Credentials func(ctx context.Context, instance record.Instance, role string) (aws.Credentials, error)
 	// FargateCredentials are those of the pod execution role of a Fargate machine, in a session named after its node.
 	FargateCredentials func(ctx context.Context, instance record.Instance) (aws.Credentials, error)
+	// TLS has the certificate of SecureAddress, which Fargate machines trust. Nobody listens there when it is nil, and
+	// they get no credentials.
+	TLS *tls.Config
 	// ZoneID is the ID of an availability zone: "euw1-az1" of eu-west-1a. Optional.
 	ZoneID func(region, zone string) string
 	Log    *slog.Logger // slog.Default() when nil

@@ -63,6 +63,10 @@ func (s *Service) serveRequest(w http.ResponseWriter, r *http.Request, vpcKey st
 		s.serveFargate(w, r, instance)
 		return
 	}
+	if r.TLS != nil { // instances have the service without TLS alone, as on EC2
+		writeError(w, http.StatusNotFound)
+		return
+	}
 	if instance.Metadata.HTTPEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
 		writeError(w, http.StatusForbidden)
 		return

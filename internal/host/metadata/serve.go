@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,30 +13,42 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/connlimit"
+	"github.com/coracle-eks/coracle/internal/handshake"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// listening is the server of one VPC.
+// listening are the servers of one VPC.
 type listening struct {
 	namespace uint64 // identity
-	server    *http.Server
-	ended     chan struct{}
+	servers   []*server
+}
+
+// server is one that serves until it has ended.
+type server struct {
+	*http.Server
+	ended chan struct{}
 }
 
 func (l *listening) close() {
-	_ = l.server.Close() // connections die with it: SDKs ask again
-	<-l.ended
+	for _, s := range l.servers {
+		_ = s.Close() // connections die with it: SDKs ask again
+	}
+	for _, s := range l.servers {
+		<-s.ended
+	}
 }
 
 func (l *listening) isAlive() bool {
-	select {
-	case <-l.ended:
-		return false
-	default:
-		return true
+	for _, s := range l.servers {
+		select {
+		case <-s.ended:
+			return false
+		default:
+		}
 	}
+	return true
 }
 
 // reconcile listens in the VPC's router if there is one, and only there.
@@ -64,17 +77,50 @@ func (s *Service) reconcile(ctx context.Context, key string) (reconcile.Result, 
 		return reconcile.Result{}, nil
 	}
 	s.stopServing(key)
-	l, err := s.o.Network.Listen(ctx, vpc.ID, "tcp4", Address)
+	listeners, err := s.listen(ctx, vpc.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("listen for instances of %s: %w", vpc.ID, err)
 	}
-	s.serveVPC(key, namespace, connlimit.New(l, connlimit.Limits{
-		Share: "metadata of " + vpc.ID, PerSource: perSource, Total: perVPC,
-	}))
+	s.serveVPC(key, namespace, listeners...)
 	return reconcile.Result{}, nil
+}
+
+// listen listens at the addresses of the service in a VPC.
+func (s *Service) listen(ctx context.Context, vpcID string) (listeners []net.Listener, err error) {
+	addresses := []string{Address}
+	if s.o.TLS != nil {
+		addresses = append(addresses, SecureAddress)
+	}
+	for _, address := range addresses {
+		l, err := s.o.Network.Listen(ctx, vpcID, "tcp4", address)
+		if err != nil {
+			for _, open := range listeners {
+				open.Close()
+			}
+			return nil, err
+		}
+		l = connlimit.New(l, connlimit.Limits{Share: "metadata of " + vpcID, PerSource: perSource, Total: perVPC})
+		if address == SecureAddress {
+			l = tls.NewListener(bounded{l}, s.o.TLS)
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+// bounded is a listener whose connections read no more than handshakes may, for as long as they live: guests ask once on
+// each.
+type bounded struct{ net.Listener }
+
+func (l bounded) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return handshake.Bound(c, handshake.MostOfClient), nil
 }
 
 // How many connections an instance may have open, and all instances of a VPC. An answer takes milliseconds.
@@ -83,10 +129,34 @@ const (
 	perVPC    = 4096
 )
 
-// serveVPC answers what comes to l, as the service of a VPC.
-func (s *Service) serveVPC(key string, namespace uint64, l net.Listener) {
-	serving := &listening{namespace: namespace, ended: make(chan struct{})}
-	serving.server = &http.Server{
+// serveVPC answers what comes to the listeners, as the service of a VPC.
+func (s *Service) serveVPC(key string, namespace uint64, listeners ...net.Listener) {
+	serving := &listening{namespace: namespace}
+	for range listeners {
+		serving.servers = append(serving.servers, &server{s.newServer(key), make(chan struct{})})
+	}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.listening[key] = serving
+	}
+	s.mu.Unlock()
+	for i, l := range listeners {
+		if closed {
+			l.Close()
+			continue
+		}
+		go func() {
+			defer close(serving.servers[i].ended)
+			if err := serving.servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				s.log.Error("the metadata service of a VPC ended", "vpc", key, "error", err)
+			}
+		}()
+	}
+}
+
+func (s *Service) newServer(key string) *http.Server {
+	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Trailer = nil // names in a field, which net/http would keep while it reads a body
 			s.serveRequest(w, r, key)
@@ -102,22 +172,6 @@ func (s *Service) serveVPC(key string, namespace uint64, l net.Listener) {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.listening[key] = serving
-	}
-	s.mu.Unlock()
-	if closed {
-		l.Close()
-		return
-	}
-	go func() {
-		defer close(serving.ended)
-		if err := serving.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the metadata service of a VPC ended", "vpc", key, "error", err)
-		}
-	}()
 }
 
 func (s *Service) stopServing(key string) {

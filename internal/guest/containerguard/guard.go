@@ -1,0 +1,353 @@
+//go:build linux
+
+// Package containerguard lets the machine of a Fargate pod run the containers of this pod alone, and these with no more
+// than pods on Fargate have. It stands before runc.
+//
+// Fargate's scheduler judges a pod before there is a machine for it. But administrators of the cluster may bind other
+// pods to the node, add ephemeral containers to the pod, or change the volumes that its claims have; and beside the pod
+// the machine has what is the account's: the credentials of the pod execution role. So what the kubelet makes of all
+// that is judged once more, where it becomes a container.
+package containerguard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coracle-eks/coracle/internal/fargate/capability"
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+)
+
+// Check judges a command of runc. The error says why it is refused: the kubelet shows it in an event of the pod. The
+// container that is created, or the process that is run in one, has the capability NET_RAW no more.
+func Check(args []string) error {
+	at := slices.IndexFunc(args, func(arg string) bool {
+		return slices.Contains([]string{"create", "run", "exec", "restore"}, arg)
+	})
+	if at < 0 {
+		return nil
+	}
+	switch command, rest := args[at], args[at+1:]; command {
+	case "exec":
+		if file := option(rest, "--process", "-p"); file != "" {
+			return rewrite(file, limit)
+		}
+		return nil // by root of the machine: it has what the container has
+	case "restore":
+		return errors.New("containers on Fargate are not restored from checkpoints")
+	default:
+		g, err := thisMachine()
+		if err != nil {
+			return err
+		}
+		bundle := option(rest, "--bundle", "-b")
+		if bundle == "" {
+			bundle = "."
+		}
+		return rewrite(filepath.Join(bundle, "config.json"), g.judge)
+	}
+}
+
+// option returns the value of an option; empty when it has none.
+func option(args []string, names ...string) string {
+	for i, arg := range args {
+		switch name, value, joined := strings.Cut(arg, "="); {
+		case !slices.Contains(names, name):
+		case joined:
+			return value
+		case i+1 < len(args):
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+// members are those of a JSON object; what nobody looks at stays as it is.
+type members map[string]json.RawMessage
+
+// get reads a member, which may be missing.
+func (m members) get(name string, value any) error {
+	if m[name] == nil {
+		return nil
+	}
+	if err := json.Unmarshal(m[name], value); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (m members) set(name string, value any) (err error) {
+	m[name], err = json.Marshal(value)
+	return err
+}
+
+// rewrite changes a file with an object.
+func rewrite(file string, change func(members) error) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var all members
+	if err := json.Unmarshal(content, &all); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := change(all); err != nil {
+		return err
+	}
+	if content, err = json.Marshal(all); err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o600)
+}
+
+// limit takes NET_RAW from a process, and refuses one with capabilities that no container on Fargate has.
+func limit(process members) error {
+	var sets map[string][]string
+	if err := process.get("capabilities", &sets); err != nil {
+		return err
+	}
+	if sets == nil {
+		return nil
+	}
+	for set, names := range sets {
+		left := []string{}
+		for _, name := range names {
+			short, ok := strings.CutPrefix(name, "CAP_")
+			if !ok || !slices.Contains(capability.Permitted(), short) {
+				return fmt.Errorf("containers on Fargate cannot have the capability %s", name)
+			}
+			if short != capability.NetRaw {
+				left = append(left, name)
+			}
+		}
+		sets[set] = left
+	}
+	return process.set("capabilities", sets)
+}
+
+// Annotations of containerd's.
+// https://github.com/containerd/containerd/blob/main/internal/cri/annotations/annotations.go
+const (
+	podUID        = "io.kubernetes.cri.sandbox-uid"
+	containerType = "io.kubernetes.cri.container-type"
+)
+
+// guard is that of a machine.
+type guard struct {
+	uid      string                                // of the pod that the machine is for
+	own      func(path, kind string) (bool, error) // whether a file is the machine's namespace of a kind
+	resolved func(path string) (string, error)     // without symbolic links
+	mounts   []mountPoint                          // of the machine, later ones over earlier ones
+}
+
+// maxMounts bounds the size of the list of mounts in bytes: a line has some 200, and a pod dozens of mounts.
+const maxMounts = 16 << 20
+
+func thisMachine() (guard, error) {
+	data, err := os.ReadFile(filepath.Join(boot.HostDir, boot.FargateFile))
+	if err != nil {
+		return guard{}, err
+	}
+	var config struct {
+		PodUID string `json:"podUID"`
+	}
+	if err := json.Unmarshal(data, &config); err != nil {
+		return guard{}, fmt.Errorf("read the configuration of the Fargate node: %w", err)
+	}
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return guard{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxMounts))
+	if err != nil {
+		return guard{}, err
+	}
+	return guard{uid: config.PodUID, own: isOwn, resolved: filepath.EvalSymlinks, mounts: parseMounts(string(text))}, nil
+}
+
+// isOwn compares a file with the namespace of this process, which runs beside the pod.
+func isOwn(path, kind string) (bool, error) {
+	there, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	here, err := os.Stat("/proc/self/ns/" + kind)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(there, here), nil
+}
+
+// judge judges the configuration of a container.
+func (g guard) judge(config members) error {
+	var annotations map[string]string
+	if err := config.get("annotations", &annotations); err != nil {
+		return err
+	}
+	if g.uid == "" || annotations[podUID] != g.uid {
+		return fmt.Errorf("this Fargate node is for the pod with the UID %q, and the container is of %q: no other pod runs "+
+			"on it", g.uid, annotations[podUID])
+	}
+	if len(config["hooks"]) > 0 && string(config["hooks"]) != "null" {
+		return errors.New("containers on Fargate cannot have hooks")
+	}
+	var process, linux members
+	if err := errors.Join(config.get("process", &process), config.get("linux", &linux)); err != nil {
+		return err
+	}
+	if process == nil || linux == nil {
+		return errors.New("the configuration of the container has no process, or nothing about Linux")
+	}
+	if err := limit(process); err != nil {
+		return err
+	}
+	for _, judge := range []func(members) error{judgeDevices, judgePaths, judgePropagation,
+		func(linux members) error { return g.judgeNamespaces(linux, annotations[containerType] == "sandbox") }} {
+		if err := judge(linux); err != nil {
+			return err
+		}
+	}
+	if err := g.judgeMounts(config); err != nil {
+		return err
+	}
+	return config.set("process", process)
+}
+
+// device is one that a container has, or may use.
+type device struct {
+	Type  string `json:"type"`
+	Major *int64 `json:"major"`
+	Minor *int64 `json:"minor"`
+}
+
+// isUsual reports whether a device is one of those that runc gives each container: null, zero, full, random, urandom,
+// tty, console, ptmx, and terminals.
+// https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-devices
+func (d device) isUsual() bool {
+	if d.Type != "c" || d.Major == nil {
+		return false
+	}
+	if *d.Major == 136 {
+		return true
+	}
+	if d.Minor == nil {
+		return false
+	}
+	return slices.Contains([][2]int64{{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}, {5, 1}, {5, 2}},
+		[2]int64{*d.Major, *d.Minor})
+}
+
+func judgeDevices(linux members) error {
+	var devices []struct {
+		device
+		Path string `json:"path"`
+	}
+	var resources struct {
+		Devices []struct {
+			device
+			Allow bool `json:"allow"`
+		} `json:"devices"`
+	}
+	if err := errors.Join(linux.get("devices", &devices), linux.get("resources", &resources)); err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if !d.isUsual() {
+			return fmt.Errorf("containers on Fargate cannot have the device %s: are they privileged?", d.Path)
+		}
+	}
+	for _, d := range resources.Devices {
+		if d.Allow && !d.isUsual() {
+			return errors.New("containers on Fargate cannot use devices of the machine: are they privileged?")
+		}
+	}
+	return nil
+}
+
+// Paths that no container sees, or writes to: those of containerd's defaults, which the kubelet has, too.
+// https://github.com/containerd/containerd/blob/main/pkg/oci/spec.go
+var (
+	maskedPaths = []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"}
+	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)
+
+func judgePaths(linux members) error {
+	var masked, readonly []string
+	if err := errors.Join(linux.get("maskedPaths", &masked), linux.get("readonlyPaths", &readonly)); err != nil {
+		return err
+	}
+	for _, list := range []struct {
+		what      string
+		got, want []string
+	}{{"masked", masked, maskedPaths}, {"read-only", readonly, readonlyPaths}} {
+		for _, name := range list.want {
+			if !slices.Contains(list.got, name) {
+				return fmt.Errorf("%s is to be %s in containers on Fargate: they are neither privileged, nor have "+
+					"procMount: Unmasked", name, list.what)
+			}
+		}
+	}
+	return nil
+}
+
+func judgePropagation(linux members) error {
+	var propagation string
+	if err := linux.get("rootfsPropagation", &propagation); err != nil {
+		return err
+	}
+	return refuseShared([]string{propagation}, "/")
+}
+
+func refuseShared(options []string, destination string) error {
+	if slices.Contains(options, "shared") || slices.Contains(options, "rshared") {
+		return fmt.Errorf("containers on Fargate cannot pass their mounts on to the machine, as %s would", destination)
+	}
+	return nil
+}
+
+// judgeNamespaces requires namespaces of the container's own, or of its pod. The network is the machine's anyway.
+func (g guard) judgeNamespaces(linux members, sandbox bool) error {
+	var namespaces []struct{ Type, Path string }
+	if err := linux.get("namespaces", &namespaces); err != nil {
+		return err
+	}
+	paths := map[string]string{}
+	for _, n := range namespaces {
+		if _, ok := paths[n.Type]; ok {
+			return fmt.Errorf("the container has two namespaces of the type %s", n.Type)
+		}
+		paths[n.Type] = n.Path
+	}
+	for _, kind := range []string{"mount", "cgroup"} {
+		switch at, ok := paths[kind]; {
+		case kind == "cgroup" && sandbox && !ok: // containerd gives it none, and no program of the user's runs in it
+		case !ok || at != "":
+			return fmt.Errorf("containers on Fargate have a %s namespace of their own", kind)
+		}
+	}
+	for _, kind := range []string{"pid", "ipc", "uts"} {
+		at, ok := paths[kind]
+		own := !ok
+		if at != "" {
+			if matched, _ := path.Match("/proc/[1-9]*/ns/"+kind, at); !matched {
+				return fmt.Errorf("containers on Fargate cannot have the %s namespace %s", kind, at)
+			}
+			var err error
+			if own, err = g.own(at, kind); err != nil {
+				return err
+			}
+		}
+		if own {
+			return fmt.Errorf("containers on Fargate cannot have the %s namespace of the node", kind)
+		}
+	}
+	return nil
+}

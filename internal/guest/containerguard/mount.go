@@ -1,0 +1,147 @@
+//go:build linux
+
+package containerguard
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// podsDir is where the kubelet has what it makes for pods.
+const podsDir = "/var/lib/kubelet/pods/"
+
+// types are the types of mounts in containers that are of no files of the machine.
+var types = []string{"proc", "tmpfs", "devpts", "mqueue", "sysfs", "cgroup"}
+
+// ofContainerd are the files of containerd that it mounts into containers: those of their sandbox, and the volumes of
+// their image.
+var ofContainerd = []string{
+	"/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/*/hostname",
+	"/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/*/hosts",
+	"/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/*/resolv.conf",
+	"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/*/shm",
+	"/var/lib/containerd/io.containerd.grpc.v1.cri/containers/*/volumes/*",
+}
+
+// judgeMounts lets a container have what it has of itself, what its pod has from the kubelet, and what containerd makes
+// for it; but nothing of the machine.
+func (g guard) judgeMounts(config members) error {
+	var mounts []struct {
+		Destination, Type, Source string
+		Options                   []string
+	}
+	if err := config.get("mounts", &mounts); err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if err := refuseShared(m.Options, m.Destination); err != nil {
+			return err
+		}
+		bind := m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
+		switch {
+		case bind:
+			if err := g.judgeSource(m.Source, m.Destination); err != nil {
+				return err
+			}
+		case !slices.Contains(types, m.Type):
+			return fmt.Errorf("containers on Fargate cannot have mounts of the type %q, as at %s", m.Type, m.Destination)
+		case (m.Type == "sysfs" || m.Type == "cgroup") && !slices.Contains(m.Options, "ro"):
+			return fmt.Errorf("%s is to be read-only in containers on Fargate: are they privileged?", m.Destination)
+		}
+	}
+	return nil
+}
+
+// judgeSource refuses files of the machine. A path below the directory of the pod is not enough: with subPath, or for a
+// local volume, the kubelet mounts there what the volume names.
+func (g guard) judgeSource(source, destination string) error {
+	at, err := g.resolved(source)
+	if err != nil {
+		return err
+	}
+	for _, pattern := range ofContainerd {
+		if ok, _ := path.Match(pattern, at); ok {
+			return nil
+		}
+	}
+	refused := fmt.Errorf("containers on Fargate cannot have files of the node: %s at %s", source, destination)
+	dir := podsDir + g.uid
+	if !isOfKubelet(dir, at) {
+		return refused
+	}
+	file, pod := g.locate(at), g.locate(dir)
+	switch {
+	case file.device == "": // the list of mounts is not that of the machine
+		return refused
+	case file.device == pod.device && isWithin(file.root, pod.root):
+		return nil
+	}
+	for _, m := range g.mounts {
+		if m.device == file.device && isWithin(file.root, m.root) && !isWithin(m.at, dir) {
+			return refused
+		}
+	}
+	return nil
+}
+
+// isOfKubelet reports whether a file in the directory of a pod is one that the kubelet gives containers: etc-hosts,
+// containers/NAME/FILE, volumes/PLUGIN/NAME, volume-subpaths/VOLUME/CONTAINER/INDEX, or below.
+func isOfKubelet(dir, file string) bool {
+	rest, ok := strings.CutPrefix(file, dir+"/")
+	parts := strings.Split(rest, "/")
+	least, known := map[string]int{"etc-hosts": 1, "containers": 3, "volumes": 3, "volume-subpaths": 4}[parts[0]]
+	return ok && known && len(parts) >= least
+}
+
+// mountPoint is a mount of the machine, or where a file is.
+type mountPoint struct {
+	device string // "0:45"
+	root   string // in the file system
+	at     string // in the machine
+}
+
+// locate returns where a file of the machine is, by its mount.
+func (g guard) locate(file string) mountPoint {
+	var found mountPoint
+	for _, m := range g.mounts {
+		if isWithin(file, m.at) && len(m.at) >= len(found.at) {
+			found = m
+		}
+	}
+	return mountPoint{found.device, path.Join(found.root, strings.TrimPrefix(file, found.at)), file}
+}
+
+func isWithin(file, dir string) bool {
+	return file == dir || strings.HasPrefix(file, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// parseMounts reads /proc/self/mountinfo. See proc_pid_mountinfo(5).
+func parseMounts(text string) (mounts []mountPoint) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 {
+			continue
+		}
+		mounts = append(mounts, mountPoint{device: fields[2], root: unescape(fields[3]), at: unescape(fields[4])})
+	}
+	return mounts
+}
+
+// unescape replaces the octal numbers that the kernel has for some characters: "\040" is a space.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+4 <= len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
