@@ -146,8 +146,8 @@ func TestFargate(t *testing.T) {
 func (m *machine) refusesAnother(pids func() []string) {
 	m.t.Helper()
 	for pod, want := range map[string]string{
-		strings.Replace(fargatePod, fargatePodUID, strings.Replace(fargatePodUID, "0a", "0b", 1), 1): "no other pod runs on it",
-		strings.Replace(fargatePod, `"emptyDir": {}`, `"hostPath": {"path": "/run/host"}`, 1):        "files of the node",
+		strings.Replace(fargatePod, fargatePodUID, "0b"+fargatePodUID[2:], 1):                 "no other pod runs on it",
+		strings.Replace(fargatePod, `"emptyDir": {}`, `"hostPath": {"path": "/run/host"}`, 1): "files of the node",
 	} {
 		m.run("bash", "-c", "printf %s '"+pod+"' >/etc/kubernetes/manifests/web.json")
 		eventually.True(m.t, "the pod is refused: "+want, func() bool {
