@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coracle-eks/coracle/internal/fargate/capability"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
@@ -143,6 +145,7 @@ type guard struct {
 	uid      string                                // of the pod that the machine is for
 	own      func(path, kind string) (bool, error) // whether a file is the machine's namespace of a kind
 	resolved func(path string) (string, error)     // without symbolic links
+	unified  bool                                  // whether the machine has one hierarchy of cgroups
 	mounts   []mountPoint                          // of the machine, later ones over earlier ones
 }
 
@@ -169,7 +172,12 @@ func thisMachine() (guard, error) {
 	if err != nil {
 		return guard{}, err
 	}
-	return guard{uid: config.PodUID, own: isOwn, resolved: filepath.EvalSymlinks, mounts: parseMounts(string(text))}, nil
+	var cgroups unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/cgroup", &cgroups); err != nil {
+		return guard{}, fmt.Errorf("/sys/fs/cgroup: %w", err)
+	}
+	return guard{uid: config.PodUID, unified: cgroups.Type == unix.CGROUP2_SUPER_MAGIC, own: isOwn,
+		resolved: filepath.EvalSymlinks, mounts: parseMounts(string(text))}, nil
 }
 
 // isOwn compares a file with the namespace of this process, which runs beside the pod.
@@ -328,7 +336,9 @@ func (g guard) judgeNamespaces(linux members, sandbox bool) error {
 	}
 	for _, kind := range []string{"mount", "cgroup"} {
 		switch at, ok := paths[kind]; {
-		case kind == "cgroup" && sandbox && !ok: // containerd gives it none, and no program of the user's runs in it
+		case kind == "cgroup" && !ok && (sandbox || !g.unified):
+			// containerd gives none to a sandbox, in which no program of the user's runs, and none to anybody where cgroups
+			// have several hierarchies.
 		case !ok || at != "":
 			return fmt.Errorf("containers on Fargate have a %s namespace of their own", kind)
 		}

@@ -202,7 +202,7 @@ func TestJudge(t *testing.T) {
 			t.Parallel()
 			c := container(t)
 			test.change(c)
-			g := guard{uid: uid, mounts: parseMounts(mountinfo),
+			g := guard{uid: uid, unified: true, mounts: parseMounts(mountinfo),
 				own: func(path, _ string) (bool, error) { return strings.HasPrefix(path, "/proc/1/"), nil },
 				resolved: func(path string) (string, error) {
 					switch path {
