@@ -18,8 +18,8 @@ import (
 )
 
 // credentialsURL is where the metadata service has the credentials of the pod execution role, for the token. The pod,
-// which has the machine's network, may see what is sent to this address, and get it: so the service has to prove that it
-// is the host's.
+// which has the machine's network, may see what is sent to this address, and get it: so the service has to prove that
+// it is the host's.
 const credentialsURL = "https://169.254.169.254/fargate/credentials"
 
 // authorities is the file of the authority by which the machine knows its host, PEM.

@@ -111,8 +111,8 @@ func (s *Service) listen(ctx context.Context, vpcID string) (listeners []net.Lis
 	return listeners, nil
 }
 
-// bounded is a listener whose connections read no more than handshakes may, for as long as they live: guests ask once on
-// each.
+// bounded is a listener whose connections read no more than handshakes may, for as long as they live: guests ask once
+// on each.
 type bounded struct{ net.Listener }
 
 func (l bounded) Accept() (net.Conn, error) {
