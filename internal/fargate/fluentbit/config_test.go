@@ -213,7 +213,9 @@ func TestInvalid(t *testing.T) {
 		"time":        {parser("Name a\nFormat json\nTime_Format %Q"), "unknown conversion %Q"},
 		"two parsers": {parser("Name a\nFormat json\n[PARSER]"), "the directive is not indented"},
 		"types":       {parser("Name a\nFormat json\nTypes a:int"), `"a:int" is not a field with a type`},
-		"endpoint":    {outputs(output + "    endpoint file:///etc\n"), "which is not a host or a URL"},
+		"endpoint":    {outputs(output + "    endpoint file:///etc\n"), "which is not a host of AWS"},
+		"another's":   {outputs(output + "    sts_endpoint sts.amazonaws.com.example.com\n"), "which is not a host of AWS"},
+		"plain":       {outputs(output + "    endpoint http://logs.eu-west-1.amazonaws.com\n"), "with https alone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

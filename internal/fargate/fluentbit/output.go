@@ -2,6 +2,7 @@ package fluentbit
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -184,21 +185,22 @@ func newCloudWatch(s *section, golang bool) *CloudWatch {
 	return c
 }
 
-// endpoint returns the URL of an endpoint, which may be a host alone.
+// awsHost matches the hosts of AWS, with a port.
+var awsHost = regexp.MustCompile(`^([a-z0-9-]+\.)+amazonaws\.com(\.cn)?(:443)?$`)
+
+// endpoint returns the URL of an endpoint of AWS, which may be a host alone. Others would get requests with a signature
+// of the pod execution role, good for AWS as well.
 func (s *section) endpoint(key string) string {
 	p := s.one(key)
 	if p == nil {
 		return ""
 	}
-	scheme, host, found := strings.Cut(p.value, "://")
-	if !found {
-		scheme, host = "https", p.value
-	}
-	if scheme != "https" && scheme != "http" || host == "" || strings.ContainsAny(host, " \t\"<>\\^`{|}@?#") {
-		s.failAt(p, fmt.Sprintf("%s is %.60q, which is not a host or a URL", p.key, p.value),
+	host := strings.TrimSuffix(strings.TrimPrefix(p.value, "https://"), "/")
+	if !awsHost.MatchString(host) {
+		s.failAt(p, fmt.Sprintf("%s is %.60q, which is not a host of AWS, with https alone", p.key, p.value),
 			"write it like logs.us-east-1.amazonaws.com")
 	}
-	return scheme + "://" + strings.TrimSuffix(host, "/")
+	return "https://" + host
 }
 
 // tags returns tags that are written like key=value,key=value.
