@@ -127,7 +127,6 @@ func TestFargate(t *testing.T) {
 	})
 	m.contains("lo", m.run("ip", "link", "show", "lo"), "LOWER_UP")
 	m.contains("eth0", m.run("ip", "address", "show", "eth0"), privateIP)
-	defer m.refusesAnother()
 	anonymous := 0
 	for line := range strings.Lines(m.run("bash", "-c", "cat /proc/[0-9]*/status")) {
 		size := 0
@@ -139,16 +138,4 @@ func TestFargate(t *testing.T) {
 	}
 	t.Logf("the machine has %d KiB of its own:\n%s", anonymous, m.run("bash", "-c",
 		"for p in /proc/[0-9]*; do echo $(tr '\\0' ' ' <$p/cmdline | cut -c1-60) $(grep RssAnon $p/status); done"))
-}
-
-// refusesAnother has the kubelet run another pod, as if an administrator of the cluster had bound it to the node.
-func (m *machine) refusesAnother() {
-	m.t.Helper()
-	pod := strings.NewReplacer(fargatePodUID, "0b"+fargatePodUID[2:], `"name": "web", "namespace"`,
-		`"name": "other", "namespace"`).Replace(fargatePod)
-	m.run("bash", "-c", "printf %s '"+pod+"' >/etc/kubernetes/manifests/web.json")
-	eventually.True(m.t, "the pod is refused", func() bool {
-		return strings.Contains(m.run("journalctl", "--no-pager", "-n", "500", "-u", "fargate-kubelet"),
-			"no other pod runs on it")
-	})
 }

@@ -162,7 +162,7 @@ type ChangeSet struct {
 	Execution    types.ExecutionStatus // before the change set is executed
 	OperationID  string                `json:",omitempty"` // that executes it
 	// After is the operation of the stack that was the last one when the change set was prepared: after another one it
-	// is obsolete. Empty for a stack without any, and for change sets of earlier versions, which go by CreatedAt.
+	// is obsolete. "none" for a stack without any; empty for change sets of earlier versions, which go by CreatedAt.
 	After string `json:",omitempty"`
 
 	Revision       string

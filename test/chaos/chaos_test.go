@@ -290,11 +290,12 @@ func TestTheDaemonMayDieAnywhere(t *testing.T) {
 		// No instance lives in this test: TestTheDaemonMayDieInTheLifeOfAnInstance and the tests of network,
 		// autoscaling and nodegroup die there. Nor has its cluster add-ons but those of the bootstrap: the tests of
 		// addon die of the others. Images are made once for all clusters, and the tests of image die of that. Stacks have
-		// TestTheDaemonMayDieInTheLifeOfAStack, load balancers TestTheDaemonMayDieInTheLifeOfALoadBalancer, volumes and file
-		// systems the tests of their controllers.
+		// TestTheDaemonMayDieInTheLifeOfAStack, load balancers TestTheDaemonMayDieInTheLifeOfALoadBalancer, volumes,
+		// file systems and pods on Fargate the tests of their controllers.
 		component, _, _ := strings.Cut(p, "/")
 		return slices.Contains([]string{"machine", "network", "autoscaling", "image", "nodegroup", "addon",
-			"stack", "volume", "rootvolume", "filesystem", "balancer", "logdelivery"}, component)
+			"stack", "volume", "rootvolume", "filesystem", "balancer", "logdelivery",
+			"fargate"}, component)
 	})}
 	role, subnets := d.ClusterRole(), d.Subnets()
 	d.Kill()

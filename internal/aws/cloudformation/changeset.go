@@ -1,6 +1,7 @@
 package cloudformation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,7 +121,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *cloudformation.Create
 	set := record.ChangeSet{
 		Account: v.Account, Region: v.Region, StackID: v.ID, StackName: v.Name, ID: newID(), Name: name,
 		Type: in.ChangeSetType, Description: aws.ToString(in.Description), CreatedAt: s.timestamp(),
-		Token: aws.ToString(in.ClientToken), After: v.Operation.ID, Revision: p.id, RoleARN: role, OnStackFailure: in.OnStackFailure,
+		Token: aws.ToString(in.ClientToken), After: lastOperation(v), Revision: p.id, RoleARN: role, OnStackFailure: in.OnStackFailure,
 		Imports: imports, Status: types.ChangeSetStatusCreateComplete, Execution: types.ExecutionStatusAvailable,
 	}
 	if set.Type == "" {
@@ -324,10 +325,13 @@ func (s *Service) getChangeSet(ctx context.Context, name, stack *string) (store.
 		"] does not exist")}
 }
 
+// lastOperation returns the last operation of a stack, as ChangeSet.After has it.
+func lastOperation(v view) string { return cmp.Or(v.Operation.ID, "none") }
+
 // execution returns the execution status of a change set: of one that was executed, as its operation went.
 func execution(set record.ChangeSet, v view) types.ExecutionStatus {
 	if set.OperationID == "" {
-		if set.Execution == types.ExecutionStatusAvailable && v.Operation.ID != set.After &&
+		if set.Execution == types.ExecutionStatusAvailable && lastOperation(v) != set.After &&
 			(set.After != "" || v.Operation.StartedAt.After(set.CreatedAt)) {
 			return types.ExecutionStatusObsolete
 		}

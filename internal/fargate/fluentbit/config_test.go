@@ -215,7 +215,9 @@ func TestInvalid(t *testing.T) {
 		"types":       {parser("Name a\nFormat json\nTypes a:int"), `"a:int" is not a field with a type`},
 		"endpoint":    {outputs(output + "    endpoint file:///etc\n"), "which is not a host of AWS"},
 		"another's":   {outputs(output + "    sts_endpoint sts.amazonaws.com.example.com\n"), "which is not a host of AWS"},
-		"plain":       {outputs(output + "    endpoint http://logs.eu-west-1.amazonaws.com\n"), "with https alone"},
+		"a customer's": {outputs(output + "    sts_endpoint a.execute-api.eu-west-1.amazonaws.com\n"),
+			"which is not a host of AWS"},
+		"plain": {outputs(output + "    endpoint http://logs.eu-west-1.amazonaws.com\n"), "with https alone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

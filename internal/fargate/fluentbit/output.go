@@ -185,8 +185,9 @@ func newCloudWatch(s *section, golang bool) *CloudWatch {
 	return c
 }
 
-// awsHost matches the hosts of AWS, with a port.
-var awsHost = regexp.MustCompile(`^([a-z0-9-]+\.)+amazonaws\.com(\.cn)?(:443)?$`)
+// awsHost matches the hosts of the APIs that the router asks, with a port. Others of amazonaws.com are customers'.
+var awsHost = regexp.MustCompile(
+	`^((vpce-[a-z0-9-]+\.)?(logs|sts)(-fips)?\.[a-z0-9-]+(\.vpce)?|sts)\.amazonaws\.com(\.cn)?(:443)?$`)
 
 // endpoint returns the URL of an endpoint of AWS, which may be a host alone. Others would get requests with a signature
 // of the pod execution role, good for AWS as well.

@@ -62,12 +62,21 @@ func (g guard) judgeSource(source, destination string) error {
 	if err != nil {
 		return err
 	}
+	refused := fmt.Errorf("containers on Fargate cannot have files of the node: %s at %s", source, destination)
+	// What leads elsewhere by links may lead runc to another place than this process, or a moment later.
+	if at != source {
+		return refused
+	}
+	for _, m := range g.mounts { // they would come along
+		if m.at != at && isWithin(m.at, at) {
+			return refused
+		}
+	}
 	for _, pattern := range ofContainerd {
 		if ok, _ := path.Match(pattern, at); ok {
 			return nil
 		}
 	}
-	refused := fmt.Errorf("containers on Fargate cannot have files of the node: %s at %s", source, destination)
 	dir := podsDir + g.uid
 	if !isOfKubelet(dir, at) {
 		return refused
@@ -87,13 +96,24 @@ func (g guard) judgeSource(source, destination string) error {
 	return nil
 }
 
+// volumes are the kubelet's plugins of volumes that a pod may have, csi aside: none is of files of the machine.
+var volumes = []string{"empty-dir", "configmap", "secret", "projected", "downward-api", "nfs"}
+
 // isOfKubelet reports whether a file in the directory of a pod is one that the kubelet gives containers: etc-hosts,
-// containers/NAME/FILE, volumes/PLUGIN/NAME, volume-subpaths/VOLUME/CONTAINER/INDEX, or below.
+// containers/NAME/FILE, volumes/PLUGIN/NAME, volumes/kubernetes.io~csi/NAME/mount, volume-subpaths/VOLUME/CONTAINER/INDEX.
+// All above it are root's; what is below is the pod's, which could put something else there.
 func isOfKubelet(dir, file string) bool {
 	rest, ok := strings.CutPrefix(file, dir+"/")
 	parts := strings.Split(rest, "/")
-	least, known := map[string]int{"etc-hosts": 1, "containers": 3, "volumes": 3, "volume-subpaths": 4}[parts[0]]
-	return ok && known && len(parts) >= least
+	switch {
+	case !ok:
+		return false
+	case parts[0] == "volumes" && len(parts) > 2:
+		plugin, isOwn := strings.CutPrefix(parts[1], "kubernetes.io~")
+		return isOwn && (slices.Contains(volumes, plugin) && len(parts) == 3 ||
+			plugin == "csi" && len(parts) == 4 && parts[3] == "mount")
+	}
+	return len(parts) == map[string]int{"etc-hosts": 1, "containers": 3, "volume-subpaths": 4}[parts[0]]
 }
 
 // mountPoint is a mount of the machine, or where a file is.

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
 // request is what mount.efs is called for.
@@ -16,13 +18,15 @@ type request struct {
 	options    map[string]string
 	order      []string // of options, as given
 	verbose    bool
-	fake       bool // do everything but mount(2)
+	fake       bool   // do everything but mount(2)
+	root       string // of the machine, "/" except in tests
 }
 
 var (
 	fileSystemID  = regexp.MustCompile(`^fs-[0-9a-f]+$`)
 	fileSystemDNS = regexp.MustCompile(
 		`^(?:([a-z0-9-]+)\.)?(fs-[0-9a-f]+)\.efs\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?)$`)
+	label         = regexp.MustCompile(`^[a-z0-9-]+$`)
 	accessPointID = regexp.MustCompile(`^fsap-[0-9a-f]{17}$`)
 )
 
@@ -146,6 +150,17 @@ func (r *request) check() error {
 	}
 	if has("accesspoint") && !accessPointID.MatchString(r.options["accesspoint"]) {
 		return wrong("Access Point ID %s is malformed", r.options["accesspoint"])
+	}
+	for _, key := range []string{"region", "az"} { // parts of names
+		if has(key) && !label.MatchString(r.options[key]) {
+			return wrong("The %s %.60q is malformed", key, r.options[key])
+		}
+	}
+	// The driver of a Fargate machine mounts what a cluster's users write, and reads files as root of the machine.
+	for _, key := range []string{"awscredsuri", "awsprofile", "jwtpath", "rolearn"} {
+		if has(key) && boot.IsFargate(r.root) {
+			return wrong("The %q option is not supported on Fargate: pods mount as their pod execution role", key)
+		}
 	}
 	if has("awscredsuri") && !strings.HasPrefix(r.options["awscredsuri"], "/") {
 		return wrong("awscredsuri %s is malformed", r.options["awscredsuri"])

@@ -92,6 +92,10 @@ var refusals = append([]refusal{
 		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_INET, unix.AF_INET6}},
 		also: condition{argument: 2, mask: all, values: []uint32{unix.IPPROTO_SCTP, unix.IPPROTO_DCCP, unix.IPPROTO_L2TP,
 			smc}}},
+	// The first two are what these types of sockets have without a protocol.
+	{calls: []uint32{unix.SYS_SOCKET}, errno: unix.EPROTONOSUPPORT,
+		when: condition{argument: 0, mask: all, values: []uint32{unix.AF_INET, unix.AF_INET6}},
+		also: condition{argument: 1, mask: socketType, values: []uint32{unix.SOCK_SEQPACKET, unix.SOCK_DCCP}}},
 
 	// Memory of the kernel that no cgroup is charged for. The quota of keys is for each user ID, of which a machine has
 	// 65,536; nothing bounds the states of IPsec, which NETLINK_XFRM makes.
@@ -155,6 +159,7 @@ const (
 	all         = 0xffffffff
 	ioctlType   = 0xff00
 	ioctlNumber = 0xff
+	socketType  = 0xf
 )
 
 // Requests of ioctl(2): FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR, FS_IOC_FIEMAP, NS_MNT_GET_NEXT and NS_MNT_GET_PREV, the
