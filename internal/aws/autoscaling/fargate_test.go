@@ -16,6 +16,7 @@ import (
 func TestFargateMachinesAreNoMembers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
+	w.create("nodes", 0, 4, 1)
 	w.serves("nodes", 1)
 	i := record.Instance{
 		EC2Resource: record.EC2Resource{Account: account, Region: region, ID: "i-0123456789abcdef0"},
