@@ -72,7 +72,8 @@ func newRootCommand() *cobra.Command {
 		upCommand(), downCommand(), serveCommand(), envCommand(), trustCommand(), statusCommand(), auditCommand(),
 		fieldsCommand(), deniedCommand(), identityCommand(),
 		execCommand(), demoCommand(), doctorCommand(), debugCommand(),
-		accountCommand(), interruptCommand(), patchCommand(), bundlesCommand(), imagesCommand(), backupCommand(), restoreCommand(),
+		accountCommand(), interruptCommand(), patchCommand(), bundlesCommand(), imagesCommand(), backupCommand(),
+		restoreCommand(),
 		resetCommand(), versionCommand(),
 		etcdCommand(), endpointCommand(), operationsCommand(),
 	)

@@ -36,9 +36,10 @@ const (
 	// SchedulerManager is the scheduler's name in the managed fields of objects.
 	SchedulerManager = "eks-fargate-scheduler"
 
-	// PriorityClass is the priority class that the webhook gives a pod, and Priority its value.
+	// PriorityClass is the priority class that the webhook gives a pod.
 	PriorityClass = "system-node-critical"
-	Priority      = int32(2000001000)
+	// Priority is the value of PriorityClass.
+	Priority = int32(2000001000)
 
 	// onEC2 is the value of the annotation [ComputeType] of pods that stay off Fargate.
 	onEC2 = "ec2"

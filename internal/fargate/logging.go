@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// LoggingNamespace and LoggingConfigMap name the ConfigMap that configures the log router of all Fargate pods of a
-	// cluster.
+	// LoggingNamespace is the namespace of the ConfigMap that configures the log router of all Fargate pods of a cluster.
 	LoggingNamespace = "aws-observability"
+	// LoggingConfigMap is the name of that ConfigMap.
 	LoggingConfigMap = "aws-logging"
 
 	// LoggingEnabled is the value of the annotation [LoggingAnnotation] of a pod whose logs are routed, and the reason of
-	// the event; LoggingDisabled is the reason of the event otherwise, a warning.
-	LoggingEnabled  = "LoggingEnabled"
+	// the event.
+	LoggingEnabled = "LoggingEnabled"
+	// LoggingDisabled is the reason of the event otherwise, a warning.
 	LoggingDisabled = "LoggingDisabled"
 
 	// The other values of the annotation.

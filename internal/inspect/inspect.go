@@ -117,8 +117,8 @@ func planned(p fields.Plan, asked askedObject) bool {
 	)
 }
 
-// FindCluster returns the cluster that a question is about. The error is a *admin.Refused if there is no such cluster, or
-// it does not serve yet.
+// FindCluster returns the cluster that a question is about. The error is a *admin.Refused if there is no such cluster,
+// or it does not serve yet.
 func (i *Inspector) FindCluster(ctx context.Context, q fields.Question) (record.Cluster, error) {
 	cluster, _, err := i.findCluster(ctx, q)
 	return cluster, err

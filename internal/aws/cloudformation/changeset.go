@@ -121,8 +121,9 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *cloudformation.Create
 	set := record.ChangeSet{
 		Account: v.Account, Region: v.Region, StackID: v.ID, StackName: v.Name, ID: newID(), Name: name,
 		Type: in.ChangeSetType, Description: aws.ToString(in.Description), CreatedAt: s.timestamp(),
-		Token: aws.ToString(in.ClientToken), After: lastOperation(v), Revision: p.id, RoleARN: role, OnStackFailure: in.OnStackFailure,
-		Imports: imports, Status: types.ChangeSetStatusCreateComplete, Execution: types.ExecutionStatusAvailable,
+		Token: aws.ToString(in.ClientToken), After: lastOperation(v), Revision: p.id, RoleARN: role,
+		OnStackFailure: in.OnStackFailure, Imports: imports, Status: types.ChangeSetStatusCreateComplete,
+		Execution: types.ExecutionStatusAvailable,
 	}
 	if set.Type == "" {
 		set.Type = types.ChangeSetTypeUpdate

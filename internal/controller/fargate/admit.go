@@ -137,9 +137,11 @@ func (w *work) findProfile(ctx context.Context, pod *corev1.Pod) (found *record.
 	}
 	state, err := w.c.states.Get(ctx, found.Key())
 	switch {
-	case ignoreNotFound(err) != nil:
+	case errors.Is(err, store.ErrNotFound):
+		return nil, "", nil
+	case err != nil:
 		return nil, "", err
-	case err != nil || state.Value.ProfileID != found.ID:
+	case state.Value.ProfileID != found.ID:
 		return nil, "", nil
 	case state.Value.Failed && len(state.Value.Issues) > 0:
 		return nil, blocked(name, *state.Value.Issues[0].Message), nil

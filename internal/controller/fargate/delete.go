@@ -176,8 +176,8 @@ func (p *profile) deleteRecords(ctx context.Context) error {
 // isProfileGoing reports whether the pods of a row's profile are to end.
 func (c *Controller) isProfileGoing(ctx context.Context, row record.FargatePod) (bool, error) {
 	p, err := c.profiles.Get(ctx, record.FargateProfileKey(row.Account, row.Region, row.Cluster, row.Profile))
-	if ignoreNotFound(err) != nil {
-		return false, err
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
 	}
-	return err != nil || p.Value.Deleting || p.Value.ID != row.ProfileID || p.Value.ClusterID != row.ClusterID, nil
+	return p.Value.Deleting || p.Value.ID != row.ProfileID || p.Value.ClusterID != row.ClusterID, err
 }

@@ -71,7 +71,7 @@ func (c *Controller) reconcilePod(ctx context.Context, key string) (reconcile.Re
 		if w.exists() {
 			pod = w.row.Value.Namespace + "/" + w.row.Value.Name
 		}
-		err = fmt.Errorf("Fargate pod %s of cluster %s: %w", pod, parts[record.ClusterKeyParts-1], err)
+		err = fmt.Errorf("pod %s on Fargate in cluster %s: %w", pod, parts[record.ClusterKeyParts-1], err)
 	}
 	return reconcile.Result{After: after, Gone: err == nil && !w.exists() && after == 0}, err
 }
@@ -178,11 +178,11 @@ func (w *work) isOver(ctx context.Context) (bool, error) {
 // machine returns the state of the pod's machine, and whether it has ended.
 func (w *work) machine(ctx context.Context) (record.Machine, bool, error) {
 	instance, err := w.c.instances.Get(ctx, w.machineKey())
-	if ignoreNotFound(err) != nil {
-		return record.Machine{}, false, err
+	if errors.Is(err, store.ErrNotFound) {
+		return record.Machine{}, true, nil
 	}
 	if err != nil {
-		return record.Machine{}, true, nil
+		return record.Machine{}, false, err
 	}
 	machine, err := w.c.machines.Get(ctx, w.machineKey())
 	if ignoreNotFound(err) != nil {

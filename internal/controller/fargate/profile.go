@@ -59,7 +59,7 @@ func (c *Controller) reconcileProfile(ctx context.Context, key string) (reconcil
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("Fargate profile %s of cluster %s: %w", p.row.Name, p.row.Cluster, err)
+		err = fmt.Errorf("the Fargate profile %s of cluster %s: %w", p.row.Name, p.row.Cluster, err)
 	}
 	return reconcile.Result{After: after}, errors.Join(err, p.saveState(ctx))
 }

@@ -78,11 +78,11 @@ func (w *work) makeMachine(ctx context.Context) (time.Duration, error) {
 // roleProblem returns why no node can join with the profile's role; empty when one can.
 func (w *work) roleProblem(ctx context.Context, p record.FargateProfile) (string, error) {
 	role, err := record.Roles(w.c.o.Store).Get(ctx, record.RoleKey(p.Account, roleName(p)))
-	if ignoreNotFound(err) != nil {
-		return "", err
-	}
-	if err != nil || role.Value.ARN() != p.PodExecutionRoleARN {
+	if errors.Is(err, store.ErrNotFound) || err == nil && role.Value.ARN() != p.PodExecutionRoleARN {
 		return roleNotTrusting, nil
+	}
+	if err != nil {
+		return "", err
 	}
 	ok, err := w.c.isRoleLetIn(ctx, w.server, w.cluster, p)
 	if err != nil || ok {

@@ -23,9 +23,9 @@ const (
 	sandbox = "1f0b8d4c9e0a"
 )
 
-// mountinfo is that of a machine whose disk is a directory of the host, with volumes of the pod: a Secret in memory, one
-// in EFS, which is a directory of the host, and one of NFS; paths of an emptyDir and of the Secret (subPath), of the
-// machine's root, of the kubelet's files, of another pod and of /run.
+// mountinfo is that of a machine whose disk is a directory of the host, with volumes of the pod: a Secret in memory,
+// one in EFS, which is a directory of the host, and one of NFS; paths of an emptyDir and of the Secret (subPath), of
+// the machine's root, of the kubelet's files, of another pod and of /run.
 const mountinfo = `10 1 0:40 / / rw,relatime - overlay overlay rw
 11 10 0:41 / /proc rw - proc proc rw
 12 10 0:42 / /run rw - tmpfs tmpfs rw
@@ -81,8 +81,8 @@ func bind(source, destination string, options ...string) map[string]any {
 	return map[string]any{"destination": destination, "type": "bind", "source": source, "options": all}
 }
 
-// TestJudge judges the containers of pods that were bound to the node, of ephemeral containers, and of volumes that were
-// changed behind the scheduler.
+// TestJudge judges the containers of pods that were bound to the node, of ephemeral containers, and of volumes that
+// were changed behind the scheduler.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any

@@ -100,8 +100,9 @@ func (g guard) judgeSource(source, destination string) error {
 var volumes = []string{"empty-dir", "configmap", "secret", "projected", "downward-api", "nfs"}
 
 // isOfKubelet reports whether a file in the directory of a pod is one that the kubelet gives containers: etc-hosts,
-// containers/NAME/FILE, volumes/PLUGIN/NAME, volumes/kubernetes.io~csi/NAME/mount, volume-subpaths/VOLUME/CONTAINER/INDEX.
-// All above it are root's; what is below is the pod's, which could put something else there.
+// containers/NAME/FILE, volumes/PLUGIN/NAME, volumes/kubernetes.io~csi/NAME/mount,
+// volume-subpaths/VOLUME/CONTAINER/INDEX. All above it are root's; what is below is the pod's, which could put something
+// else there.
 func isOfKubelet(dir, file string) bool {
 	rest, ok := strings.CutPrefix(file, dir+"/")
 	parts := strings.Split(rest, "/")

@@ -54,8 +54,8 @@ var bundles = []string{
 }
 
 // Main runs runc, and returns an exit status when that is not possible. A container that cannot be made to trust more
-// is created as it is; one that would get other devices than it is to have (package containerdevice) is not, nor one that
-// a Fargate machine is not for (package containerguard).
+// is created as it is; one that would get other devices than it is to have (package containerdevice) is not, nor one
+// that a Fargate machine is not for (package containerguard).
 func Main(args []string) int {
 	isFargate := boot.IsFargate("/")
 	if isFargate {

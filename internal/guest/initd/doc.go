@@ -3,8 +3,8 @@
 // It begins with default.target and what that wants (fargate.target on the machine of a Fargate pod), supervises
 // services, keeps their output in a bounded journal, answers systemctl over a socket, and ends the machine by
 // reboot(2), which the machine's host understands. What boots a machine (its network, cloud-init, containerd, the
-// kubelet) is in unit files, as on any Linux; init knows none of it by name but for the report of the boot that the host
-// reads.
+// kubelet) is in unit files, as on any Linux; init knows none of it by name but for the report of the boot that the
+// host reads.
 //
 // Files: manager.go holds units and jobs; service.go a service, start.go, exit.go and stop.go what happens in its life,
 // output.go where its output goes; process.go starts and reaps processes; cgroup.go gives each service a cgroup;

@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// Namespace and Name are those of the ConfigMap.
+	// Namespace is the namespace of the ConfigMap.
 	Namespace = "kube-system"
-	Name      = "aws-auth"
+	// Name is its name.
+	Name = "aws-auth"
 	// MapRoles is the key of its data that maps roles.
 	MapRoles = "mapRoles"
 )

@@ -262,7 +262,7 @@ func validateConfigMap(request *admissionv1.AdmissionRequest) (*admissionv1.Admi
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
 	if err := fargate.ValidateLogging(m.Data); err != nil {
-		return &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: err.Error()}}, nil
+		return &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: err.Error()}}, nil //nolint:nilerr // told
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true}, nil
 }
