@@ -76,7 +76,7 @@ require (
 	k8s.io/apimachinery v0.37.1
 	k8s.io/apiserver v0.37.1
 	k8s.io/client-go v0.37.1
-	k8s.io/component-helpers v0.35.4
+	k8s.io/component-helpers v0.37.0
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kms v0.37.1
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
@@ -297,6 +297,7 @@ replace (
 	k8s.io/apiserver => k8s.io/apiserver v0.35.4
 	k8s.io/client-go => k8s.io/client-go v0.35.4
 	k8s.io/component-base => k8s.io/component-base v0.35.4
+	k8s.io/component-helpers => k8s.io/component-helpers v0.35.4
 	k8s.io/kms => k8s.io/kms v0.35.4
 	k8s.io/kube-openapi => k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912
 	k8s.io/kubelet => k8s.io/kubelet v0.35.4

@@ -209,7 +209,7 @@ var Rules = []Rule{
 		"what runs inside a machine: it knows its metadata and user data, and nothing of the daemon"},
 	{"internal/guest/csidriver/csidrivertest", []string{"internal/eventually", "internal/guest/csidriver"}, nil,
 		"part of tests"},
-	{"internal/guest/efsmount", []string{"internal/guest/imds", "internal/host/machine/nfs"},
+	{"internal/guest/efsmount", []string{"internal/guest/imds", "internal/guest/rootfs/boot", "internal/host/machine/nfs"},
 		[]string{"os/exec", "k8s.io"},
 		"mount.efs: it calls mount(2) with the options that the launcher reads"},
 	{"internal/upstream", []string{"internal/catalog", "internal/durable", "internal/environment",

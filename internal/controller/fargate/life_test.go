@@ -370,7 +370,8 @@ func TestProfilesShareTheirRole(t *testing.T) {
 // TestManyPodsAtOnce has more pods than workers, spread over zones, while the API server restarts.
 func TestManyPodsAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	// A machine that could not join while the API server was away is given up early.
+	w := newFixture(t, func(o *fargate.Options) { o.ProvisionTimeout = 20 * time.Second })
 	w.active("fargate")
 	const pods = 60
 	labels := podOf("fargate", "web").Labels

@@ -101,8 +101,8 @@ var volumes = []string{"empty-dir", "configmap", "secret", "projected", "downwar
 
 // isOfKubelet reports whether a file in the directory of a pod is one that the kubelet gives containers: etc-hosts,
 // containers/NAME/FILE, volumes/PLUGIN/NAME, volumes/kubernetes.io~csi/NAME/mount,
-// volume-subpaths/VOLUME/CONTAINER/INDEX. All above it are root's; what is below is the pod's, which could put something
-// else there.
+// volume-subpaths/VOLUME/CONTAINER/INDEX. All above it are root's; what is below is the pod's, which could put
+// something else there.
 func isOfKubelet(dir, file string) bool {
 	rest, ok := strings.CutPrefix(file, dir+"/")
 	parts := strings.Split(rest, "/")
