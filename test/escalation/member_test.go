@@ -177,6 +177,8 @@ var notAuthorized = map[string]string{
 	"eks:ListAccessEntries.AssociatedPolicyArn":                "selects among what the caller may read",
 	"eks:CreateAddon.AddonName":                                "AWS authorizes the cluster",
 	"eks:CreateNodegroup.NodegroupName":                        "AWS authorizes the cluster",
+	"eks:CreateFargateProfile.FargateProfileName":              "AWS authorizes the cluster",
+	"eks:CreateFargateProfile.Subnets":                         "EKS's service-linked role uses them, as in AWS",
 	"eks:AssociateIdentityProviderConfig.Oidc/Identity*":       "AWS authorizes the cluster",
 	"eks:*RoleArn":                                             "asks for iam:PassRole in the operation",
 	"eks:*.ResourcesVpcConfig/*":                               "EKS's service-linked role uses them, as in AWS",

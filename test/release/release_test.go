@@ -12,11 +12,11 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// TestCrashPointsAreInTestBuildsOnly searches for the variable that kills a daemon, for its message, and for the names
-// of the points.
+// TestCrashPointsAreInTestBuildsOnly searches for the variable that kills a daemon, and for its message. The names of
+// points may be left: where nothing is inlined, they are the arguments of a function that does nothing.
 func TestCrashPointsAreInTestBuildsOnly(t *testing.T) {
 	t.Parallel()
-	traces := []string{crash.Environment, "crash: dying at", "process/before-fork", "controlplane/bootstrapped"}
+	traces := []string{crash.Environment, "crash: dying at"}
 	for _, c := range []struct {
 		name, path string
 		points     bool

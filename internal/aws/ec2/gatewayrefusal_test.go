@@ -180,7 +180,7 @@ func gatewayRefusals(f *networkFixture) []refused {
 		{"foreign address unassigned", func() error {
 			_, err := w.UnassignPrivateIpAddresses(ctx,
 				&ec2.UnassignPrivateIpAddressesInput{NetworkInterfaceId: ni.NetworkInterfaceId,
-					PrivateIpAddresses: []string{"10.0.0.77"}})
+					PrivateIpAddresses: []string{"10.0.0.255"}}) // EC2 gives it to nobody
 			return err
 		}, "InvalidParameterValue", "Some of the specified addresses are not assigned to interface"},
 

@@ -125,7 +125,8 @@ type Controller struct {
 	instances store.Table[record.Instance]
 	machines  store.Table[record.Machine]
 	servers   *apiserver.Connections[*server]
-	// choosing makes the choices of an account one after the other: what fits its quota, and which subnet is emptiest.
+	// choosing makes the choices of an account one after the other: what fits its quota, and which subnet is emptiest. By
+	// the key of a cluster, which is held first, it does so for pods that are to be spread.
 	choosing *locker.Locker
 	// profilesOf and podsOf give the keys of the profiles and pods of a cluster, from its key or that of what belongs to
 	// it.

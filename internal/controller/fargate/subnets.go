@@ -48,6 +48,12 @@ func (w *work) chooseSubnet(ctx context.Context, p record.FargateProfile, pod *c
 		return nil, "Pod's node affinity/selector matches no availability zone of the subnets of Fargate profile " +
 			p.Name, nil
 	}
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		// A pod that was made and given a zone after this one's list would not count. Only pods of the cluster wait for
+		// its API server.
+		w.c.choosing.Lock(w.cluster.Key())
+		defer func() { _ = w.c.choosing.Unlock(w.cluster.Key()) }() // it is held
+	}
 	spreads, err := w.zoneSpreads(ctx, pod)
 	if err != nil {
 		return nil, "", err
