@@ -174,13 +174,14 @@ func (w *work) removeNode(ctx context.Context) error {
 	if w.server == nil || name == "" {
 		return nil // the cloud controller manager deletes the nodes of machines that are gone
 	}
-	if _, ok := w.server.node(name); !ok {
+	node, ok := w.server.node(name)
+	if !ok {
 		return nil
 	}
 	if other, err := w.isNodeOfAnother(ctx, name); err != nil || other {
 		return err
 	}
-	return w.deleteNode(ctx, name)
+	return w.deleteNode(ctx, name, node.uid)
 }
 
 // removeLastNode deletes a node that a kubelet made in its last moment: its watch may not have said so yet.
@@ -189,7 +190,7 @@ func (w *work) removeLastNode(ctx context.Context) error {
 	if w.server == nil || name == "" {
 		return nil
 	}
-	_, err := w.server.manager.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	node, err := w.server.manager.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -199,26 +200,30 @@ func (w *work) removeLastNode(ctx context.Context) error {
 	if other, err := w.isNodeOfAnother(ctx, name); err != nil || other {
 		return err
 	}
-	return w.deleteNode(ctx, name)
+	return w.deleteNode(ctx, name, string(node.UID))
 }
 
-// isNodeOfAnother reports whether another pod was given the node's address since.
+// isNodeOfAnother reports whether another pod, which is not about to lose it, was given the node's address since.
 func (w *work) isNodeOfAnother(ctx context.Context, name string) (bool, error) {
 	for _, key := range w.c.podsOnNode(w.server.key, name) {
-		if key != w.key {
+		if key == w.key {
+			continue
+		}
+		other, err := w.c.pods.Get(ctx, key)
+		if ignoreNotFound(err) != nil {
+			return false, err
+		}
+		if err == nil && !other.Value.Ending && !other.Value.Retired {
 			return true, nil
 		}
 	}
 	return false, ctx.Err()
 }
 
-// deleteNode deletes a node, as eks:fargate-manager.
-func (w *work) deleteNode(ctx context.Context, name string) error {
-	options := metav1.DeleteOptions{}
-	if node, ok := w.server.node(name); ok {
-		options.Preconditions = metav1.NewUIDPreconditions(node.uid)
-	}
-	err := w.server.manager.CoreV1().Nodes().Delete(ctx, name, options)
+// deleteNode deletes the node with that name and UID, as eks:fargate-manager. A node that was made anew stays.
+func (w *work) deleteNode(ctx context.Context, name, uid string) error {
+	err := w.server.manager.CoreV1().Nodes().Delete(ctx, name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(uid)})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

@@ -198,7 +198,7 @@ func (w *work) recordMachine(ctx context.Context, instance record.Instance, eni 
 	crashRecorded.Here()
 	// An earlier pod may have had the address, and its node be left: the kubelet would take it over with its age.
 	if node, ok := w.server.node(row.NodeName); ok && node.created.Before(row.Since.Truncate(time.Second)) {
-		return w.deleteNode(ctx, row.NodeName)
+		return w.deleteNode(ctx, row.NodeName, node.uid)
 	}
 	return nil
 }
