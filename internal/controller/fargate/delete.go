@@ -42,16 +42,16 @@ func (p *profile) delete(ctx context.Context) (time.Duration, error) {
 	}
 	left, err := p.deletePods(ctx, rows)
 	if err != nil {
-		return recheck, p.recordDeleteIssue(err)
+		return issueRetryInterval, p.recordDeleteIssue(err)
 	}
 	if left || len(rows) > 0 {
-		return afterwards, p.recordDeleteIssue(nil)
+		return retryInterval, p.recordDeleteIssue(nil)
 	}
 	if err := p.revokeAccess(ctx); err != nil {
 		if errors.Is(err, errUnreachable) {
-			return afterwards, nil
+			return retryInterval, nil
 		}
-		return recheck, p.recordDeleteIssue(err)
+		return issueRetryInterval, p.recordDeleteIssue(err)
 	}
 	crashRevoked.Here()
 	return 0, p.deleteRecords(ctx)

@@ -34,7 +34,7 @@ func (w *work) end(ctx context.Context) (time.Duration, error) {
 		return gone, err
 	}
 	if waits, err := w.awaitsServer(ctx); err != nil || waits {
-		return afterwards, err
+		return retryInterval, err
 	}
 	if err := w.c.pods.Delete(ctx, w.row); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
@@ -43,7 +43,7 @@ func (w *work) end(ctx context.Context) (time.Duration, error) {
 	w.c.byMachine.Delete(w.machineKey())
 	w.row.Revision = 0
 	if w.server != nil && w.known && !w.info.over && w.info.nodeName == "" {
-		return afterwards, nil // it may still need another one
+		return retryInterval, nil // it may still need another one
 	}
 	return 0, nil
 }
@@ -151,7 +151,7 @@ func (w *work) replace(ctx context.Context) (time.Duration, error) {
 		return gone, err
 	}
 	if waits, err := w.awaitsServer(ctx); err != nil || waits {
-		return afterwards, err
+		return retryInterval, err
 	}
 	w.c.byMachine.Delete(w.machineKey())
 	row := &w.row.Value

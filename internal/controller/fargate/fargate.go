@@ -6,9 +6,9 @@
 //
 //   - lets the pod execution role of a new profile in (access.go) and puts the webhook into the cluster that sends pods
 //     here (webhook.go), as eks:fargate-manager and eks:cluster-bootstrap,
-//   - schedules pods whose scheduler is fargate-scheduler, as the user of that name (server.go watches, admit.go,
-//     volumes.go): each gets a machine of its own size (launch.go, subnets.go, securitygroups.go, nodeconfig.go), and
-//     is bound to its node when that is Ready (bind.go),
+//   - schedules pods whose scheduler is fargate-scheduler, as the user of that name (server.go watches; admit.go): each
+//     gets a machine of its own size (provision.go, subnets.go, securitygroups.go, nodeconfig.go), and is bound to its
+//     node when it is Ready (provision.go),
 //   - ends a machine with its pod, and a pod with its machine (end.go),
 //   - takes pods off machines whose operating system is to be patched (patch.go), and
 //   - deletes a profile with its pods, and the role's way in with the last profile of the role (delete.go).
@@ -93,7 +93,7 @@ type Options struct {
 	Store *store.Store
 	// Config returns the configuration of a client of a cluster's API server, as the given user.
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
-	// The clients have the permissions of AWSServiceRoleForAmazonEKS in that account.
+	// The clients have the permissions of [ServiceLinkedRole] in that account.
 	EC2      func(account, region string) EC2
 	EKS      func(account, region string) EKS
 	Machines Machines

@@ -75,13 +75,13 @@ func (w *work) patch(ctx context.Context) (time.Duration, error) {
 	if !due && row.Patch.Refused == "" {
 		waits, err := w.isEarlierZonePatched(ctx)
 		if err != nil || waits {
-			return afterwards, err
+			return retryInterval, err
 		}
 	}
 	gone, refused, err := eviction.Evict(ctx, w.server.manager,
 		eviction.Pod{Namespace: row.Namespace, Name: row.Name, UID: w.uid}, due)
 	if err != nil || gone || refused == "" {
-		return recheck, err // its watch says so
+		return issueRetryInterval, err // its watch says so
 	}
 	if row.Patch.Refused == "" {
 		row.Patch.Refused = client.Cut(refused)

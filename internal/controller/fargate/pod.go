@@ -142,7 +142,7 @@ func (w *work) reconcile(ctx context.Context) (time.Duration, error) {
 	case row.Retired:
 		return w.replace(ctx)
 	case w.server == nil:
-		return recheck, nil // it may be lost
+		return issueRetryInterval, nil // it may be lost
 	case w.info.nodeName != "":
 		return w.observe(ctx)
 	case row.InstanceID == "":

@@ -18,10 +18,10 @@ const (
 	// unreachableAfter is the time for which an API server may be unreachable before that counts as an issue, and
 	// nothing that goes away waits for it any longer.
 	unreachableAfter = 30 * time.Second
-	// recheck is the interval at which something that is in the way is looked at without an event.
-	recheck = 10 * time.Second
-	// afterwards is the time after which a deletion that something blocks is tried again.
-	afterwards = 2 * time.Second
+	// issueRetryInterval is the interval at which an issue is checked that no event reports.
+	issueRetryInterval = 10 * time.Second
+	// retryInterval is the time before an object is read again whose change a watch reports.
+	retryInterval = 2 * time.Second
 )
 
 // profile is one reconcile pass over one profile.
@@ -134,7 +134,7 @@ func (p *profile) create(ctx context.Context) (time.Duration, error) {
 				*found.issue.Message)
 			return 0, nil
 		}
-		return recheck, nil
+		return issueRetryInterval, nil
 	}
 	if p.server == nil {
 		return p.awaitServer(), nil
@@ -153,7 +153,7 @@ func (p *profile) create(ctx context.Context) (time.Duration, error) {
 func (p *profile) awaitServer() time.Duration {
 	since, why := p.c.servers.Failing(p.cluster.Key())
 	if since.IsZero() {
-		return recheck
+		return issueRetryInterval
 	}
 	if rest := unreachableAfter - p.c.now().Sub(since); rest > 0 {
 		return rest
@@ -165,7 +165,7 @@ func (p *profile) awaitServer() time.Duration {
 	if !p.state.Created && p.c.now().Sub(p.row.CreatedAt) >= p.c.o.CreateTimeout {
 		p.state.Failed = true
 	}
-	return recheck
+	return issueRetryInterval
 }
 
 // serverLost reports whether nothing that goes away waits for the API server of a cluster any longer.

@@ -35,7 +35,7 @@ func (w *work) makeMachine(ctx context.Context) (time.Duration, error) {
 	row := &w.row.Value
 	pod, err := w.load(ctx)
 	if errors.Is(err, errPodGone) {
-		return afterwards, nil // its watch says so
+		return retryInterval, nil // its watch says so
 	}
 	if err != nil {
 		return 0, err
@@ -46,10 +46,10 @@ func (w *work) makeMachine(ctx context.Context) (time.Duration, error) {
 	}
 	p, err := w.c.profiles.Get(ctx, record.FargateProfileKey(row.Account, row.Region, row.Cluster, row.Profile))
 	if err != nil {
-		return afterwards, ignoreNotFound(err) // it is going
+		return retryInterval, ignoreNotFound(err) // it is going
 	}
 	if p.Value.ID != row.ProfileID {
-		return afterwards, nil // likewise
+		return retryInterval, nil // likewise
 	}
 	if why, err := w.roleProblem(ctx, p.Value); err != nil || why != "" {
 		if err != nil {
@@ -237,7 +237,7 @@ func (w *work) bind(ctx context.Context) (time.Duration, error) {
 		Target:     corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: row.NodeName},
 	}, metav1.CreateOptions{FieldManager: fargate.SchedulerManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return afterwards, nil // the pod is gone, or has a node: its watch says which
+		return retryInterval, nil // the pod is gone, or has a node: its watch says which
 	}
 	if err != nil {
 		return 0, fmt.Errorf("bind to node %s: %w", row.NodeName, err)
