@@ -42,11 +42,11 @@ func (d *daemon) newFargate(planes *controlplane.Controller) (*fargate.Controlle
 	}
 	return fargate.New(fargate.Options{
 		Store: d.store, Config: planes.Config, ProvisionTimeout: timeout, Log: d.log,
-		VCPUs:    min(int64(vcpus), 1<<32),
-		EC2:      func(account, region string) fargate.EC2 { return ec2.NewFromConfig(config(account, region)) },
-		EKS:      func(account, region string) fargate.EKS { return eks.NewFromConfig(config(account, region)) },
-		Machines: fargateMachines{store: d.store, ec2: instance.NewFargate(d.api.ec2.Instances)},
-		Webhook:  d.fargateConfiguration,
+		VCPUQuota: min(int64(vcpus), 1<<32),
+		EC2:       func(account, region string) fargate.EC2 { return ec2.NewFromConfig(config(account, region)) },
+		EKS:       func(account, region string) fargate.EKS { return eks.NewFromConfig(config(account, region)) },
+		Machines:  fargateMachines{store: d.store, ec2: instance.NewFargate(d.api.ec2.Instances)},
+		Webhook:   d.fargateConfiguration,
 	}), nil
 }
 

@@ -15,17 +15,19 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// Ways in which a role was let in, of FargateProfileState.Mapped, and the type of the access entry.
+// Ways in which a role was authorized, of FargateProfileState.Mapped, and the type of the access entry.
 const (
-	throughMap   = "aws-auth"
-	throughEntry = "access-entry"
-	entryType    = "FARGATE_LINUX"
+	viaConfigMap   = "aws-auth"
+	viaAccessEntry = "access-entry"
+	entryType      = "FARGATE_LINUX"
 )
 
-// usesMap and usesEntries say how roles are let into a cluster.
-func usesMap(c record.Cluster) bool { return c.AuthenticationMode != ekstypes.AuthenticationModeApi }
+// usesConfigMap and usesAccessEntries report how a cluster authorizes roles.
+func usesConfigMap(c record.Cluster) bool {
+	return c.AuthenticationMode != ekstypes.AuthenticationModeApi
+}
 
-func usesEntries(c record.Cluster) bool {
+func usesAccessEntries(c record.Cluster) bool {
 	return c.AuthenticationMode == ekstypes.AuthenticationModeApi ||
 		c.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
 }
@@ -39,7 +41,7 @@ func roleName(p record.FargateProfile) string {
 func mappedRole(p record.FargateProfile) string { return awsauth.Role(p.Account, roleName(p)) }
 
 // checkRole fails when the role is gone before the profile is made.
-func (p *profile) checkRole(ctx context.Context) error {
+func (p *profilePass) checkRole(ctx context.Context) error {
 	if p.state.Created {
 		return nil
 	}
@@ -51,22 +53,22 @@ func (p *profile) checkRole(ctx context.Context) error {
 	return err
 }
 
-// grantAccess lets the pod execution role into the cluster, in each way that the cluster knows. It does so once: who
-// takes the role out later wants no pods.
+// grantAccess authorizes the pod execution role, in each way that the cluster's authentication mode has. It does so
+// once; an administrator's later removal is respected.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
-func (p *profile) grantAccess(ctx context.Context) error {
-	if usesEntries(p.cluster) && !slices.Contains(p.state.Mapped, throughEntry) {
+func (p *profilePass) grantAccess(ctx context.Context) error {
+	if usesAccessEntries(p.cluster) && !slices.Contains(p.state.Mapped, viaAccessEntry) {
 		if err := p.ensureEntry(ctx); err != nil {
 			return err
 		}
 	}
-	if !usesMap(p.cluster) || p.server == nil || slices.Contains(p.state.Mapped, throughMap) {
+	if !usesConfigMap(p.cluster) || p.server == nil || slices.Contains(p.state.Mapped, viaConfigMap) {
 		return nil
 	}
 	role := mappedRole(p.row)
 	text, err := awsauth.Read(ctx, p.server.manager.CoreV1())
 	if err != nil {
-		return err
+		return fmt.Errorf("read aws-auth: %w", err)
 	}
 	if text, err = awsauth.FargatePods.Add(text, role); err == nil && awsauth.Nodes.Maps(text, role) {
 		return p.roleInUse("It is mapped as the role of nodes in the aws-auth ConfigMap.")
@@ -82,17 +84,17 @@ func (p *profile) grantAccess(ctx context.Context) error {
 		return err
 	}
 	crashMapped.Here()
-	p.recordAccess(throughMap)
+	p.recordAccess(viaConfigMap)
 	return p.saveState(ctx)
 }
 
-func (p *profile) roleInUse(why string) error {
+func (p *profilePass) roleInUse(reason string) error {
 	return newProblem(ekstypes.FargateProfileIssueCodePodExecutionRoleAlreadyInUse, true,
-		"The pod execution role "+p.row.PodExecutionRoleARN+" is already in use. "+why, p.row.PodExecutionRoleARN)
+		"The pod execution role "+p.row.PodExecutionRoleARN+" is already in use. "+reason, p.row.PodExecutionRoleARN)
 }
 
 // recordAccess records how the role was granted access.
-func (p *profile) recordAccess(how string) {
+func (p *profilePass) recordAccess(how string) {
 	if !slices.Contains(p.state.Mapped, how) {
 		p.state.Mapped = append(p.state.Mapped, how)
 		slices.Sort(p.state.Mapped)
@@ -100,10 +102,10 @@ func (p *profile) recordAccess(how string) {
 }
 
 // entryToken makes the creation of the entry the same request whenever it is repeated.
-func (p *profile) entryToken() string { return "fargate-" + p.row.ID }
+func (p *profilePass) entryToken() string { return "fargate-" + p.row.ID }
 
-// ensureEntry lets the role in by an access entry. Profiles share that of their role.
-func (p *profile) ensureEntry(ctx context.Context) error {
+// ensureEntry authorizes the role by an access entry. Profiles share that of their role.
+func (p *profilePass) ensureEntry(ctx context.Context) error {
 	entry, err := p.c.entries.Get(ctx, record.AccessEntryKey(p.row.Account, p.row.Region, p.row.Cluster,
 		p.row.PodExecutionRoleARN))
 	if ignoreNotFound(err) != nil {
@@ -115,7 +117,7 @@ func (p *profile) ensureEntry(ctx context.Context) error {
 		}
 		ours, err := p.ownsEntry(ctx, entry.Value)
 		if err == nil && ours {
-			p.recordAccess(throughEntry)
+			p.recordAccess(viaAccessEntry)
 			p.state.EntryID = entry.Value.ID
 			err = p.saveState(ctx)
 		}
@@ -129,7 +131,7 @@ func (p *profile) ensureEntry(ctx context.Context) error {
 		return fmt.Errorf("create an access entry for %s: %w", p.row.PodExecutionRoleARN, err)
 	}
 	crashEntry.Here()
-	p.recordAccess(throughEntry)
+	p.recordAccess(viaAccessEntry)
 	p.state.EntryID = entryID(out.AccessEntry)
 	return p.saveState(ctx)
 }
@@ -144,8 +146,8 @@ func entryID(e *ekstypes.AccessEntry) string {
 }
 
 // isEntryOurs reports whether the role's access entry still is the one that EKS made.
-func (p *profile) isEntryOurs(ctx context.Context) (bool, error) {
-	if !slices.Contains(p.state.Mapped, throughEntry) {
+func (p *profilePass) isEntryOurs(ctx context.Context) (bool, error) {
+	if !slices.Contains(p.state.Mapped, viaAccessEntry) {
 		return false, nil
 	}
 	entry, err := p.c.entries.Get(ctx, record.AccessEntryKey(p.row.Account, p.row.Region, p.row.Cluster,
@@ -159,7 +161,7 @@ func (p *profile) isEntryOurs(ctx context.Context) (bool, error) {
 
 // ownsEntry reports whether EKS made an access entry, for this profile or another one with the role: EKS takes away
 // what it made.
-func (p *profile) ownsEntry(ctx context.Context, entry record.AccessEntry) (bool, error) {
+func (p *profilePass) ownsEntry(ctx context.Context, entry record.AccessEntry) (bool, error) {
 	if entry.ClientRequestToken == p.entryToken() {
 		return true, nil
 	}
@@ -171,17 +173,17 @@ func (p *profile) ownsEntry(ctx context.Context, entry record.AccessEntry) (bool
 		state, unknown := p.c.states.Get(ctx, key)
 		if err == nil && unknown == nil && other.Value.ID != p.row.ID && state.Value.ProfileID == other.Value.ID &&
 			other.Value.PodExecutionRoleARN == p.row.PodExecutionRoleARN &&
-			slices.Contains(state.Value.Mapped, throughEntry) && state.Value.EntryID == entry.ID {
+			slices.Contains(state.Value.Mapped, viaAccessEntry) && state.Value.EntryID == entry.ID {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// isRoleLetIn reports whether the nodes of a profile can join the cluster now.
-func (c *Controller) isRoleLetIn(ctx context.Context, s *server, cluster record.Cluster,
+// isRoleAuthorized reports whether the nodes of a profile can join the cluster now.
+func (c *Controller) isRoleAuthorized(ctx context.Context, s *server, cluster record.Cluster,
 	p record.FargateProfile) (bool, error) {
-	if usesEntries(cluster) {
+	if usesAccessEntries(cluster) {
 		entry, err := c.entries.Get(ctx, record.AccessEntryKey(p.Account, p.Region, p.Cluster, p.PodExecutionRoleARN))
 		if ignoreNotFound(err) != nil {
 			return false, err
@@ -190,25 +192,25 @@ func (c *Controller) isRoleLetIn(ctx context.Context, s *server, cluster record.
 			return entry.Value.Type == entryType, nil // an entry takes precedence over aws-auth
 		}
 	}
-	if !usesMap(cluster) {
+	if !usesConfigMap(cluster) {
 		return false, nil
 	}
 	return s.mapsRole(ctx, mappedRole(p))
 }
 
-// mappings is what aws-auth said of roles when it was last read. Reading it takes long if its users make it long, and
-// every pod asks.
-type mappings struct {
+// roleMappings is what aws-auth said of roles when it was last read. Reading it takes long if its users make it long,
+// and every pod asks.
+type roleMappings struct {
 	mu      sync.Mutex
 	version string          // of the ConfigMap
-	roles   map[string]bool // whether it lets them in; those of profiles that were asked for
+	roles   map[string]bool // whether it maps them; those of profiles that were asked for
 }
 
-// mapsRole reports whether aws-auth lets a role in. It is read again only when it has changed.
+// mapsRole reports whether aws-auth maps a role. It is parsed again only when it has changed.
 func (s *server) mapsRole(ctx context.Context, role string) (bool, error) {
 	text, version, err := awsauth.ReadVersion(ctx, s.manager.CoreV1())
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("read aws-auth: %w", err)
 	}
 	known := &s.mappings
 	known.mu.Lock()
@@ -217,18 +219,18 @@ func (s *server) mapsRole(ctx context.Context, role string) (bool, error) {
 	if known.version != version || known.version == "" || len(known.roles) >= most {
 		known.version, known.roles = strings.Clone(version), map[string]bool{}
 	}
-	lets, asked := known.roles[role]
+	mapped, asked := known.roles[role]
 	if !asked {
 		has, err := awsauth.Has(text, role)
-		lets = has && err == nil // malformed: it lets nobody in
-		known.roles[role] = lets
+		mapped = has && err == nil // malformed: it maps nobody
+		known.roles[role] = mapped
 	}
-	return lets, nil
+	return mapped, nil
 }
 
-// revokeAccess takes the role's way in away, when this was the last of the cluster's profiles with it.
-func (p *profile) revokeAccess(ctx context.Context) error {
-	if p.gone {
+// revokeAccess removes the access of the role, when this was the last of the cluster's profiles with it.
+func (p *profilePass) revokeAccess(ctx context.Context) error {
+	if p.clusterGone {
 		return nil
 	}
 	for _, key := range p.c.profilesOf(p.row.Key()) {
@@ -253,7 +255,7 @@ func (p *profile) revokeAccess(ctx context.Context) error {
 			return fmt.Errorf("delete the access entry of %s: %w", p.row.PodExecutionRoleARN, err)
 		}
 	}
-	if !slices.Contains(p.state.Mapped, throughMap) {
+	if !slices.Contains(p.state.Mapped, viaConfigMap) {
 		return nil
 	}
 	if p.server == nil {
@@ -267,7 +269,10 @@ func (p *profile) revokeAccess(ctx context.Context) error {
 		return awsauth.FargatePods.Remove(text, role)
 	})
 	if awsauth.IsMalformed(err) {
-		return nil // there is nothing to take out
+		return nil // it has no role to remove
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("remove role %s from aws-auth: %w", role, err)
+	}
+	return nil
 }

@@ -39,8 +39,8 @@ func (f full) Launch(ctx context.Context, l fargate.Launch) (record.Instance, re
 	return f.amazon.Launch(ctx, l)
 }
 
-// TestAFullAccountIsAFailure has an account that may have no machine more, until it may.
-func TestAFullAccountIsAFailure(t *testing.T) {
+// TestStoreQuotaExceeded has an account that may have no machine more, until it may.
+func TestStoreQuotaExceeded(t *testing.T) {
 	t.Parallel()
 	var is, charged atomic.Bool
 	is.Store(true)

@@ -31,8 +31,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// TestMortalFargate runs the controller in a process of its own, which other tests start and kill.
-func TestMortalFargate(t *testing.T) {
+// TestControllerProcess runs the controller in a process of its own, which other tests start and kill.
+func TestControllerProcess(t *testing.T) {
 	endpoint := os.Getenv("MORTAL_ETCD")
 	if endpoint == "" {
 		t.Skip("runs as a process of other tests")
@@ -77,7 +77,7 @@ func (w *fixture) mortal() (die func(points ...string)) {
 		w.t.Helper()
 		for _, point := range points {
 			ctx, cancel := context.WithTimeout(w.t.Context(), eventually.Limit)
-			mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortalFargate$")
+			mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestControllerProcess$")
 			mortal.Env = append(os.Environ(), crash.Environment+"=fargate/"+point, "MORTAL_ETCD="+w.etcd.Endpoints()[0],
 				"MORTAL_PREFIX="+w.prefix, "MORTAL_KUBECONFIGS="+dir)
 			out, err := mortal.CombinedOutput()
@@ -91,9 +91,9 @@ func (w *fixture) mortal() (die func(points ...string)) {
 	}
 }
 
-// TestTheControllerMayDieAnywhere kills the controller at every instruction at which it has just done something. What
+// TestCrashPoints kills the controller at every instruction at which it has just done something. What
 // follows finishes what it began: no pod has two machines, and nothing is left behind.
-func TestTheControllerMayDieAnywhere(t *testing.T) {
+func TestCrashPoints(t *testing.T) {
 	crash.Require(t)
 	t.Parallel()
 	w := newFixture(t)

@@ -32,11 +32,11 @@ const (
 // errUnreachable reports that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")
 
-// delete takes a profile away: its pods with their machines, the role's way in, and, last, its rows. Each step passes
-// over what is gone already. A cluster that is gone, or cannot be reached for long, holds up nothing.
+// deleteProfile deletes a profile: its pods with their machines, the access of the role, and, last, its records. Steps
+// that are done are skipped. A cluster that is gone, or cannot be reached for long, is not waited for.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-fargate-profile.html
-func (p *profile) delete(ctx context.Context) (time.Duration, error) {
-	rows, err := p.rows(ctx)
+func (p *profilePass) deleteProfile(ctx context.Context) (time.Duration, error) {
+	rows, err := p.podUIDs(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -58,7 +58,7 @@ func (p *profile) delete(ctx context.Context) (time.Duration, error) {
 }
 
 // recordDeleteIssue writes down what keeps a profile from being deleted.
-func (p *profile) recordDeleteIssue(err error) error {
+func (p *profilePass) recordDeleteIssue(err error) error {
 	found, ok := asProblem(err, p.row.Name)
 	p.state.DeleteFailed, p.state.Issues = ok, nil
 	if ok {
@@ -68,8 +68,8 @@ func (p *profile) recordDeleteIssue(err error) error {
 	return err
 }
 
-// rows returns the UIDs of the pods that have something of the profile.
-func (p *profile) rows(ctx context.Context) (map[string]bool, error) {
+// podUIDs returns the UIDs of the pods of the profile that have a record.
+func (p *profilePass) podUIDs(ctx context.Context) (map[string]bool, error) {
 	uids := map[string]bool{}
 	for _, key := range p.c.podsOf(p.row.Key()) {
 		row, err := p.c.pods.Get(ctx, key)
@@ -84,19 +84,19 @@ func (p *profile) rows(ctx context.Context) (map[string]bool, error) {
 }
 
 // selects reports whether the profile was to run a pod. Whoever makes pods may write its name on any.
-func (p *profile) selects(pod *corev1.Pod) bool {
+func (p *profilePass) selects(pod *corev1.Pod) bool {
 	return pod.Labels[fargate.ProfileLabel] == p.row.Name && fargate.WithinBounds(pod.Labels) &&
 		slices.ContainsFunc(p.row.Selectors, func(s record.FargateSelector) bool {
 			return fargate.Matches(s, pod.Namespace, pod.Labels)
 		})
 }
 
-// deletePods deletes the pods of the profile that Fargate runs, which have rows, or was to run, and reports whether
-// there are more of them than it deletes at once. What somebody makes anew that was to run is not waited for: nobody
-// runs it. What the API server, or a webhook of the cluster's, refuses is a problem of the profile's owner.
-func (p *profile) deletePods(ctx context.Context, rows map[string]bool) (left bool, err error) {
+// deletePods deletes pods with a record, and pods that the profile selects. It reports whether more are left than one
+// pass deletes. Pods created later are not waited for: nothing runs them. What the API server, or a webhook of the
+// cluster, refuses is a problem of the profile's owner.
+func (p *profilePass) deletePods(ctx context.Context, rows map[string]bool) (left bool, err error) {
 	if p.server == nil {
-		return false, nil // machines end without it: see work.reconcile
+		return false, nil // machines end without it: see podPass.reconcile
 	}
 	type target struct {
 		namespace, name string
@@ -156,7 +156,7 @@ func (p *profile) deletePods(ctx context.Context, rows map[string]bool) (left bo
 }
 
 // deleteRecords removes the profile from the store.
-func (p *profile) deleteRecords(ctx context.Context) error {
+func (p *profilePass) deleteRecords(ctx context.Context) error {
 	key := p.row.Key()
 	row, err := p.c.profiles.Get(ctx, key)
 	if err != nil {
@@ -169,12 +169,12 @@ func (p *profile) deleteRecords(ctx context.Context) error {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	p.c.log.Info("Fargate profile is deleted", "cluster", p.row.Cluster, "profile", p.row.Name)
+	p.c.log.Info("deleted Fargate profile", "cluster", p.row.Cluster, "profile", p.row.Name)
 	return errGone
 }
 
-// isProfileGoing reports whether the pods of a row's profile are to end.
-func (c *Controller) isProfileGoing(ctx context.Context, row record.FargatePod) (bool, error) {
+// isProfileDeleted reports whether the profile of a pod is deleted, or is being deleted.
+func (c *Controller) isProfileDeleted(ctx context.Context, row record.FargatePod) (bool, error) {
 	p, err := c.profiles.Get(ctx, record.FargateProfileKey(row.Account, row.Region, row.Cluster, row.Profile))
 	if errors.Is(err, store.ErrNotFound) {
 		return true, nil

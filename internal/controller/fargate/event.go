@@ -23,29 +23,28 @@ const (
 	longestName = 200
 )
 
-// event tells the pod's owner something, as fargate-scheduler does. Its name follows from what it says, so that it is
-// told once, however often it is; count is how often it happened. What an API server does not take is lost: events are
-// for people.
-func (w *work) event(ctx context.Context, kind, reason string, count int, text string) {
-	namespace, name := w.info.namespace, w.info.name
-	if w.server == nil || name == "" {
+// event emits an event as fargate-scheduler. Its name is a hash of reason and text, so a repeated event is patched, not
+// created; count is how often it happened. Failures are logged and ignored.
+func (p *podPass) event(ctx context.Context, kind, reason string, count int, text string) {
+	namespace, name := p.info.namespace, p.info.name
+	if p.server == nil || name == "" {
 		return
 	}
 	if len(text) > longestMessage {
 		text = client.Cut(text[:longestMessage-4]) + " ..."
 	}
-	sum := sha256.Sum256([]byte(w.uid + "\x00" + reason + "\x00" + text))
-	now := metav1.NewTime(w.c.now())
+	sum := sha256.Sum256([]byte(p.uid + "\x00" + reason + "\x00" + text))
+	now := metav1.NewTime(p.c.now())
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
 			Name: name[:min(len(name), longestName)] + "." + hex.EncodeToString(sum[:8])},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: namespace, Name: name,
-			UID: types.UID(w.uid)},
+			UID: types.UID(p.uid)},
 		Reason: reason, Message: text, Type: kind, Count: int32(min(count, 1<<30)), //nolint:gosec // it is bounded
 		Source: corev1.EventSource{Component: fargate.SchedulerName}, FirstTimestamp: now, LastTimestamp: now,
 		ReportingController: fargate.SchedulerName,
 	}
-	events := w.server.scheduler.CoreV1().Events(namespace)
+	events := p.server.scheduler.CoreV1().Events(namespace)
 	_, err := events.Create(ctx, event, metav1.CreateOptions{FieldManager: fargate.SchedulerManager})
 	if apierrors.IsAlreadyExists(err) && count > 1 {
 		var patch []byte
@@ -55,12 +54,12 @@ func (w *work) event(ctx context.Context, kind, reason string, count int, text s
 		}
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
-		w.c.log.Debug("an event of a Fargate pod is lost", "cluster", w.cluster.Name, "pod", namespace+"/"+name, "error",
-			client.Cut(err.Error()))
+		p.c.log.Debug("cannot record event for Fargate pod", "cluster", p.cluster.Name, "pod", namespace+"/"+name,
+			"error", client.Cut(err.Error()))
 	}
 }
 
 // warn is event for what keeps a pod from being scheduled.
-func (w *work) warn(ctx context.Context, text string) {
-	w.event(ctx, corev1.EventTypeWarning, failedScheduling, 1, text)
+func (p *podPass) warn(ctx context.Context, text string) {
+	p.event(ctx, corev1.EventTypeWarning, failedScheduling, 1, text)
 }

@@ -99,9 +99,9 @@ type Options struct {
 	Machines Machines
 	// Webhook returns the configuration of the webhook that sends the pods of a cluster to Fargate.
 	Webhook func(cluster record.Cluster) *unstructured.Unstructured
-	// VCPUs is the quota of virtual CPUs of an account in a region; 1000 when 0. It is AWS's only quota of the number of
-	// pods.
-	VCPUs int64
+	// VCPUQuota is the quota of virtual CPUs of an account in a region; 1000 when 0. It is AWS's only quota of the number
+	// of pods.
+	VCPUQuota int64
 	// ProvisionTimeout is the time that a machine may take to become a Ready node; 10 minutes when 0. CreateTimeout is
 	// the time for which the creation of a profile is tried; 15 minutes when 0.
 	ProvisionTimeout, CreateTimeout time.Duration
@@ -125,9 +125,9 @@ type Controller struct {
 	instances store.Table[record.Instance]
 	machines  store.Table[record.Machine]
 	servers   *apiserver.Connections[*server]
-	// choosing makes the choices of an account one after the other: what fits its quota, and which subnet is emptiest. By
-	// the key of a cluster, which is held first, it does so for pods that are to be spread.
-	choosing *locker.Locker
+	// placementLocks serializes placement: by account, for quota and subnets; by the key of a cluster, which is locked
+	// first, for topology spread.
+	placementLocks *locker.Locker
 	// profilesOf and podsOf give the keys of the profiles and pods of a cluster, from its key or that of what belongs to
 	// it.
 	profilesOf, podsOf func(key string) []string
@@ -137,8 +137,8 @@ type Controller struct {
 
 // New returns a Controller, which does nothing until it is run.
 func New(o Options) *Controller {
-	if o.VCPUs == 0 {
-		o.VCPUs = 1000
+	if o.VCPUQuota == 0 {
+		o.VCPUQuota = 1000
 	}
 	if o.ProvisionTimeout == 0 {
 		o.ProvisionTimeout = 10 * time.Minute
@@ -159,7 +159,7 @@ func New(o Options) *Controller {
 		o.Log = slog.Default()
 	}
 	c := &Controller{
-		o: o, log: o.Log, now: func() time.Time { return o.Now().UTC() }, choosing: locker.New(),
+		o: o, log: o.Log, now: func() time.Time { return o.Now().UTC() }, placementLocks: locker.New(),
 		profiles: record.FargateProfiles(o.Store), states: record.FargateProfileStates(o.Store),
 		pods: record.FargatePods(o.Store), clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
 		entries: record.AccessEntries(o.Store), instances: record.Instances(o.Store),
@@ -174,10 +174,10 @@ func New(o Options) *Controller {
 			return len(c.profilesOf(key)) > 0 || len(c.podsOf(key)) > 0
 		},
 		Wakes: func(ctx context.Context, changed func(string)) {
-			var telling conc.WaitGroup
-			defer telling.Wait()
-			telling.Go(func() { reconcile.Mapped(c.profiles, "", reconcile.Above(record.ClusterKeyParts))(ctx, changed) })
-			telling.Go(func() { reconcile.Mapped(c.pods, "", reconcile.Above(record.ClusterKeyParts))(ctx, changed) })
+			var watches conc.WaitGroup
+			defer watches.Wait()
+			watches.Go(func() { reconcile.Mapped(c.profiles, "", reconcile.Above(record.ClusterKeyParts))(ctx, changed) })
+			watches.Go(func() { reconcile.Mapped(c.pods, "", reconcile.Above(record.ClusterKeyParts))(ctx, changed) })
 		},
 	})
 	return c
@@ -208,8 +208,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Reconcile: c.reconcilePod,
 		Sources: []reconcile.Source{
 			reconcile.Table(c.pods, ""),
-			reconcile.Mapped(c.machines, "", c.ofMachine),
-			reconcile.Mapped(c.instances, "", c.ofMachine),
+			reconcile.Mapped(c.machines, "", c.podOfMachine),
+			reconcile.Mapped(c.instances, "", c.podOfMachine),
 			reconcile.Mapped(c.clusters, "", c.podsOf),
 			reconcile.Mapped(c.profiles, "", c.waitingPods),
 			reconcile.Mapped(c.states, "", c.waitingPods),
@@ -254,8 +254,8 @@ func (c *Controller) deletingProfiles(key string) (keys []string) {
 	return keys
 }
 
-// ofMachine returns the key of the pod of a machine.
-func (c *Controller) ofMachine(key string) []string {
+// podOfMachine returns the key of the pod of a machine.
+func (c *Controller) podOfMachine(key string) []string {
 	if pod, ok := c.byMachine.Load(key); ok {
 		return []string{pod.(string)}
 	}

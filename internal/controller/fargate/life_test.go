@@ -108,7 +108,7 @@ func (w *fixture) gone(p record.FargateProfile) {
 // TestPodsThatCannotRunAreToldWhy has pods that Fargate does not run, and pods that somebody else made for it.
 func TestPodsThatCannotRunAreToldWhy(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, func(o *fargate.Options) { o.VCPUs = 2 })
+	w := newFixture(t, func(o *fargate.Options) { o.VCPUQuota = 2 })
 	w.active("fargate")
 	w.active("other", func(p *record.FargateProfile) {
 		p.Selectors[0].Labels = map[string]string{"on": "fargate"}
@@ -418,8 +418,8 @@ func TestManyPodsAtOnce(t *testing.T) {
 	w.empty()
 }
 
-// TestPodsLeaveForPatches evicts pods, one of which a budget keeps.
-func TestPodsLeaveForPatches(t *testing.T) {
+// TestPatchEvictsPods evicts pods, one of which a budget keeps.
+func TestPatchEvictsPods(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.active("fargate")

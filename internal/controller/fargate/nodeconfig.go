@@ -19,29 +19,29 @@ import (
 
 // nodeConfig returns the function that makes the configuration of the pod's node, once its address is known: all that
 // the node has to know of its cluster, as the user data of a managed node group says it.
-func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate.Logging) (
+func (p *podPass) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate.Logging) (
 	func(address, nodeName, zone string) ([]byte, error), error) {
-	plane, err := w.c.planes.Get(ctx, w.cluster.Key())
+	plane, err := p.c.planes.Get(ctx, p.cluster.Key())
 	if err != nil {
 		return nil, err
 	}
-	if plane.Value.ClusterID != w.cluster.ID || plane.Value.Endpoint == "" {
-		return nil, fmt.Errorf("cluster %s has no endpoint", w.cluster.Name)
+	if plane.Value.ClusterID != p.cluster.ID || plane.Value.Endpoint == "" {
+		return nil, fmt.Errorf("cluster %s has no endpoint", p.cluster.Name)
 	}
-	row := w.row.Value
+	row := p.pod.Value
 	config := guest.Config{
-		Cluster: w.cluster.Name, Region: w.cluster.Region, Endpoint: plane.Value.Endpoint,
+		Cluster: p.cluster.Name, Region: p.cluster.Region, Endpoint: plane.Value.Endpoint,
 		CertificateAuthority: base64.StdEncoding.EncodeToString(plane.Value.CertificateAuthority),
-		ServiceCIDR:          w.cluster.ServiceIPv4CIDR,
+		ServiceCIDR:          p.cluster.ServiceIPv4CIDR,
 		PodUID:               row.UID,
 		CPU:                  row.CPU, Memory: row.Memory, Version: plane.Value.Version,
 		EFS: len(fargate.VolumeClaims(pod)) > 0, // no others are admitted
 	}
-	if w.isIPv6() {
-		config.ServiceCIDR = w.cluster.ServiceIPv6CIDR
+	if p.isIPv6() {
+		config.ServiceCIDR = p.cluster.ServiceIPv6CIDR
 	}
 	if logging != nil {
-		namespace, err := w.server.scheduler.CoreV1().Namespaces().Get(ctx, row.Namespace, metav1.GetOptions{})
+		namespace, err := p.server.scheduler.CoreV1().Namespaces().Get(ctx, row.Namespace, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("read namespace %s: %w", row.Namespace, err)
 		}
@@ -60,7 +60,7 @@ func (w *work) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate
 }
 
 // isIPv6 reports whether the cluster's nodes and pods have IPv6 addresses.
-func (w *work) isIPv6() bool { return w.cluster.IPFamily == ekstypes.IpFamilyIpv6 }
+func (p *podPass) isIPv6() bool { return p.cluster.IPFamily == ekstypes.IpFamilyIpv6 }
 
 // maxMetadata is the maximum size in bytes of the labels, or annotations, of an object that a node is told: they are
 // kept with the machine, and an API server may return any number.

@@ -14,17 +14,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// evictLeast and evictMost bound the time after which an eviction that was refused is tried again: an eighth of the
-// time since the first.
-const evictLeast, evictMost = time.Second, time.Minute
+// minEvictRetry and maxEvictRetry bound the time after which an eviction that was refused is tried again: an eighth of
+// the time since the first.
+const minEvictRetry, maxEvictRetry = time.Second, time.Minute
 
-// Patch has the pods of a cluster that run on Fargate leave their machines, which get no patches while they run: they
-// are evicted, zone by zone, so that their owners make others. Those that cannot be evicted until the deadline are
-// deleted. It returns how many pods that are, and does not wait. profile names the one whose pods are meant; empty for
-// those of all.
+// Patch marks the Fargate pods of a cluster for eviction, zone by zone; pods that are not evicted by the deadline are
+// deleted. It returns their number and does not wait. profile restricts it to one profile, unless it is empty.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-patching.html
-func (c *Controller) Patch(ctx context.Context, cluster record.Cluster, profile string, deadline time.Duration) (int,
-	error) {
+func (c *Controller) Patch(
+	ctx context.Context, cluster record.Cluster, profile string, deadline time.Duration,
+) (int, error) {
 	rows, err := c.pods.List(ctx, store.Prefix(cluster.Account, cluster.Region, cluster.Name))
 	if err != nil {
 		return 0, err
@@ -68,32 +67,32 @@ const (
 )
 
 // patch evicts a pod whose machine is to be patched.
-func (w *work) patch(ctx context.Context) (time.Duration, error) {
-	row := &w.row.Value
-	now := w.c.now()
+func (p *podPass) patch(ctx context.Context) (time.Duration, error) {
+	row := &p.pod.Value
+	now := p.c.now()
 	due := !now.Before(row.Patch.Deadline)
 	if !due && row.Patch.Refused == "" {
-		waits, err := w.isEarlierZonePatched(ctx)
+		waits, err := p.isEarlierZonePatched(ctx)
 		if err != nil || waits {
 			return retryInterval, err
 		}
 	}
-	gone, refused, err := eviction.Evict(ctx, w.server.manager,
-		eviction.Pod{Namespace: row.Namespace, Name: row.Name, UID: w.uid}, due)
+	gone, refused, err := eviction.Evict(ctx, p.server.manager,
+		eviction.Pod{Namespace: row.Namespace, Name: row.Name, UID: p.uid}, due)
 	if err != nil || gone || refused == "" {
 		return issueRetryInterval, err // its watch says so
 	}
 	if row.Patch.Refused == "" {
 		row.Patch.Refused = client.Cut(refused)
-		if err := w.save(ctx); err != nil {
+		if err := p.saveCharged(ctx); err != nil {
 			return 0, err
 		}
 		crashPatch.Here()
-		if err := w.announceTermination(ctx); err != nil {
+		if err := p.announceTermination(ctx); err != nil {
 			return 0, err
 		}
 	}
-	wait := min(max(now.Sub(row.Patch.Since)/8, evictLeast), evictMost)
+	wait := min(max(now.Sub(row.Patch.Since)/8, minEvictRetry), maxEvictRetry)
 	if !due {
 		wait = max(time.Millisecond, min(wait, row.Patch.Deadline.Sub(now)))
 	}
@@ -102,13 +101,13 @@ func (w *work) patch(ctx context.Context) (time.Duration, error) {
 
 // isEarlierZonePatched reports whether pods in an earlier zone are to leave first. Those that cannot leave hold up no
 // other zone.
-func (w *work) isEarlierZonePatched(ctx context.Context) (bool, error) {
-	rows, err := w.c.pods.List(ctx, store.Prefix(w.cluster.Account, w.cluster.Region, w.cluster.Name))
+func (p *podPass) isEarlierZonePatched(ctx context.Context) (bool, error) {
+	rows, err := p.c.pods.List(ctx, store.Prefix(p.cluster.Account, p.cluster.Region, p.cluster.Name))
 	if err != nil {
 		return false, err
 	}
 	for _, row := range rows {
-		if p := row.Value.Patch; p != nil && p.Refused == "" && row.Value.Zone < w.row.Value.Zone {
+		if patch := row.Value.Patch; patch != nil && patch.Refused == "" && row.Value.Zone < p.pod.Value.Zone {
 			return true, nil
 		}
 	}
@@ -116,8 +115,8 @@ func (w *work) isEarlierZonePatched(ctx context.Context) (bool, error) {
 }
 
 // announceTermination tells when a pod that could not be evicted is deleted.
-func (w *work) announceTermination(ctx context.Context) error {
-	row := w.row.Value
+func (p *podPass) announceTermination(ctx context.Context) error {
+	row := p.pod.Value
 	at := row.Patch.Deadline.UTC().Format("2006-01-02T15:04:05.000Z")
 	detail := termination{
 		ClusterName: row.Cluster, FargateProfileName: row.Profile, PodName: row.Name, PodNamespace: row.Namespace,
@@ -127,8 +126,8 @@ func (w *work) announceTermination(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.event(ctx, corev1.EventTypeWarning, terminationReason, 1, fmt.Sprintf("%s: %s", terminationType, text))
-	w.c.log.Warn("a Fargate pod cannot be evicted", "detail-type", terminationType, "account", row.Account, "region",
-		row.Region, "detail", string(text))
+	p.event(ctx, corev1.EventTypeWarning, terminationReason, 1, fmt.Sprintf("%s: %s", terminationType, text))
+	p.c.log.Warn("eviction of Fargate pod refused; termination scheduled", "detail-type", terminationType, "account",
+		row.Account, "region", row.Region, "detail", string(text))
 	return nil
 }

@@ -24,12 +24,12 @@ const (
 	retryInterval = 2 * time.Second
 )
 
-// profile is one reconcile pass over one profile.
-type profile struct {
-	c       *Controller
-	row     record.FargateProfile
-	cluster record.Cluster
-	gone    bool // the cluster is
+// profilePass is one reconcile pass over one profile.
+type profilePass struct {
+	c           *Controller
+	row         record.FargateProfile
+	cluster     record.Cluster
+	clusterGone bool // the cluster is
 	// state is the known state; steps change it, and saveState writes it.
 	state  record.FargateProfileState
 	saved  store.Row[record.FargateProfileState] // no revision before it was written
@@ -51,25 +51,25 @@ func (c *Controller) reconcileProfile(ctx context.Context, key string) (reconcil
 	var after time.Duration
 	switch {
 	case p.row.Deleting:
-		after, err = p.delete(ctx)
-	case !p.gone && !p.state.Failed:
+		after, err = p.deleteProfile(ctx)
+	case !p.clusterGone && !p.state.Failed:
 		after, err = p.create(ctx)
 	}
 	if errors.Is(err, errGone) {
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("the Fargate profile %s of cluster %s: %w", p.row.Name, p.row.Cluster, err)
+		err = fmt.Errorf("reconcile Fargate profile %s of cluster %s: %w", p.row.Name, p.row.Cluster, err)
 	}
 	return reconcile.Result{After: after}, errors.Join(err, p.saveState(ctx))
 }
 
-func (c *Controller) loadProfile(ctx context.Context, key string) (*profile, error) {
+func (c *Controller) loadProfile(ctx context.Context, key string) (*profilePass, error) {
 	row, err := c.profiles.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	p := &profile{c: c, row: row.Value}
+	p := &profilePass{c: c, row: row.Value}
 	if p.saved, err = c.states.Copy(ctx, key); ignoreNotFound(err) != nil {
 		return nil, err
 	}
@@ -85,15 +85,15 @@ func (c *Controller) loadProfile(ctx context.Context, key string) (*profile, err
 	if ignoreNotFound(err) != nil {
 		return nil, err
 	}
-	p.cluster, p.gone = cluster.Value, err != nil || cluster.Value.ID != p.row.ClusterID
-	if s, ok := c.servers.Get(cluster.Key); ok && !p.gone {
+	p.cluster, p.clusterGone = cluster.Value, err != nil || cluster.Value.ID != p.row.ClusterID
+	if s, ok := c.servers.Get(cluster.Key); ok && !p.clusterGone {
 		p.server = s
 	}
 	return p, nil
 }
 
 // saveState writes the observed state of the profile if it has changed.
-func (p *profile) saveState(ctx context.Context) error {
+func (p *profilePass) saveState(ctx context.Context) error {
 	if p.saved.Revision != 0 && reflect.DeepEqual(p.saved.Value, p.state) {
 		return nil
 	}
@@ -111,9 +111,9 @@ func (p *profile) saveState(ctx context.Context) error {
 	return err
 }
 
-// create lets the role of a profile in and sends its pods here. A profile that is ACTIVE is looked at again, because
-// the cluster may let roles in another way since, or know another webhook.
-func (p *profile) create(ctx context.Context) (time.Duration, error) {
+// create authorizes the role of a profile and applies the webhook. It does so for an ACTIVE profile, too, because the
+// cluster's authentication mode, or the webhook, may have changed since.
+func (p *profilePass) create(ctx context.Context) (time.Duration, error) {
 	for _, step := range []func(context.Context) error{p.checkRole, p.grantAccess, p.applyWebhook} {
 		err := step(ctx)
 		if err == nil {
@@ -130,7 +130,7 @@ func (p *profile) create(ctx context.Context) (time.Duration, error) {
 		p.state.Issues = []ekstypes.FargateProfileIssue{found.issue}
 		if !p.state.Created && (found.final || late) {
 			p.state.Failed = true
-			p.c.log.Warn("Fargate profile could not be created", "cluster", p.row.Cluster, "profile", p.row.Name, "issue",
+			p.c.log.Warn("Fargate profile creation failed", "cluster", p.row.Cluster, "profile", p.row.Name, "issue",
 				*found.issue.Message)
 			return 0, nil
 		}
@@ -150,17 +150,18 @@ func (p *profile) create(ctx context.Context) (time.Duration, error) {
 
 // awaitServer reports an API server that cannot be reached for long, and returns when to look again. Its connection
 // wakes the profile when it opens.
-func (p *profile) awaitServer() time.Duration {
-	since, why := p.c.servers.Failing(p.cluster.Key())
+func (p *profilePass) awaitServer() time.Duration {
+	since, reason := p.c.servers.Failing(p.cluster.Key())
 	if since.IsZero() {
 		return issueRetryInterval
 	}
-	if rest := unreachableAfter - p.c.now().Sub(since); rest > 0 {
-		return rest
+	if remaining := unreachableAfter - p.c.now().Sub(since); remaining > 0 {
+		return remaining
 	}
 	var found *problem
 	errors.As(newProblem(ekstypes.FargateProfileIssueCodeClusterUnreachable, false,
-		"Amazon EKS is unable to communicate with your Kubernetes cluster API server: "+why.Error(), p.row.Cluster), &found)
+		"Amazon EKS is unable to communicate with your Kubernetes cluster API server: "+reason.Error(), p.row.Cluster),
+		&found)
 	p.state.Issues = []ekstypes.FargateProfileIssue{found.issue}
 	if !p.state.Created && p.c.now().Sub(p.row.CreatedAt) >= p.c.o.CreateTimeout {
 		p.state.Failed = true

@@ -37,12 +37,12 @@ const maxGroups = 16
 // securityGroups returns the security groups of the pod's network interface: those of the policies of its namespace
 // that select it, or else the cluster security group.
 // https://docs.aws.amazon.com/eks/latest/userguide/security-groups-for-pods.html
-func (w *work) securityGroups(ctx context.Context, pod *corev1.Pod) ([]string, error) {
+func (p *podPass) securityGroups(ctx context.Context, pod *corev1.Pod) ([]string, error) {
 	var groups []string
 	var account *corev1.ServiceAccount
 	var failed error
 	_, err := client.EachPage(ctx, metav1.ListOptions{},
-		w.server.objects.Resource(securityGroupPolicies).Namespace(pod.Namespace).List,
+		p.server.objects.Resource(securityGroupPolicies).Namespace(pod.Namespace).List,
 		func(page *unstructured.UnstructuredList) {
 			for _, o := range page.Items {
 				var policy securityGroupPolicy
@@ -50,7 +50,7 @@ func (w *work) securityGroups(ctx context.Context, pod *corev1.Pod) ([]string, e
 					continue // the API server validates policies: it is none
 				}
 				if policy.Spec.ServiceAccountSelector != nil && account == nil {
-					account, failed = w.serviceAccount(ctx, pod)
+					account, failed = p.serviceAccount(ctx, pod)
 					if failed != nil {
 						return
 					}
@@ -75,7 +75,7 @@ func (w *work) securityGroups(ctx context.Context, pod *corev1.Pod) ([]string, e
 		slices.Sort(groups)
 		return groups, nil
 	}
-	plane, err := w.c.planes.Get(ctx, w.cluster.Key())
+	plane, err := p.c.planes.Get(ctx, p.cluster.Key())
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func (w *work) securityGroups(ctx context.Context, pod *corev1.Pod) ([]string, e
 }
 
 // serviceAccount returns the pod's service account; one without labels when there is none.
-func (w *work) serviceAccount(ctx context.Context, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
-	a, err := w.server.scheduler.CoreV1().ServiceAccounts(pod.Namespace).Get(ctx, pod.Spec.ServiceAccountName,
+func (p *podPass) serviceAccount(ctx context.Context, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
+	a, err := p.server.scheduler.CoreV1().ServiceAccounts(pod.Namespace).Get(ctx, pod.Spec.ServiceAccountName,
 		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return &corev1.ServiceAccount{}, nil

@@ -34,7 +34,7 @@ type server struct {
 	objects   dynamic.Interface    // likewise
 	manager   kubernetes.Interface // eks:fargate-manager
 
-	mappings mappings
+	mappings roleMappings
 
 	mu    sync.Mutex
 	pods  map[string]podInfo  // by UID
@@ -46,8 +46,8 @@ type podInfo struct {
 	namespace, name string
 	nodeName        string
 	nominated       string
-	over            bool      // it has succeeded or failed
-	deleted         time.Time // its deletion was asked for, and is to be done by then; zero otherwise
+	terminated      bool      // it has succeeded or failed
+	deleteBy        time.Time // its deletion was asked for, and is to be done by then; zero otherwise
 }
 
 // nodeInfo is what is kept of a node.
@@ -70,7 +70,7 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 			return err
 		}
 		defer done()
-		all := func() {
+		wakeAll := func() {
 			for _, key := range c.profilesOf(k.Key) {
 				wakeProfile(key)
 			}
@@ -78,18 +78,18 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 				wakePod(key)
 			}
 		}
-		defer all() // they are cut off
+		defer wakeAll() // they are cut off
 		var known atomic.Int32
-		one := func() {
+		listed := func() {
 			if known.Add(1) == 2 { // the pods and the nodes: nobody acts on one without the other
 				open(s)
-				all()
+				wakeAll()
 			}
 		}
 		group := recovery.Group(ctx)
-		group.Go(func(ctx context.Context) error { return s.followPods(ctx, one, wakePod) })
+		group.Go(func(ctx context.Context) error { return s.followPods(ctx, listed, wakePod) })
 		group.Go(func(ctx context.Context) error {
-			return s.followNodes(ctx, one, func(name string) {
+			return s.followNodes(ctx, listed, func(name string) {
 				for _, key := range c.podsOnNode(k.Key, name) {
 					wakePod(key)
 				}
@@ -99,15 +99,15 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 	})
 }
 
-// newServer makes the clients of a connection, and returns the function that closes those of another user.
+// newServer creates the clients of a connection, and returns the function that closes those of eks:fargate-manager.
 func (c *Controller) newServer(ctx context.Context, k *apiserver.Connection) (*server, func(), error) {
 	s := &server{key: k.Key, pods: map[string]podInfo{}, nodes: map[string]nodeInfo{}}
 	var err error
 	if s.scheduler, err = kubernetes.NewForConfigAndClient(k.Config, k.HTTP); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("create client for %s: %w", fargate.SchedulerUser, err)
 	}
 	if s.objects, err = dynamic.NewForConfigAndClient(k.Config, k.HTTP); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("create client for %s: %w", fargate.SchedulerUser, err)
 	}
 	config, err := c.o.Config(ctx, k.Cluster, fargate.ManagerUser)
 	if err != nil {
@@ -117,10 +117,10 @@ func (c *Controller) newServer(ctx context.Context, k *apiserver.Connection) (*s
 	config.UserAgent = managerAgent
 	connections, err := client.HTTP(config, k.Cluster.Name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("create client for %s: %w", fargate.ManagerUser, err)
 	}
 	if s.manager, err = kubernetes.NewForConfigAndClient(config, connections); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("create client for %s: %w", fargate.ManagerUser, err)
 	}
 	return s, func() { utilnet.CloseIdleConnectionsFor(connections.Transport) }, nil
 }
@@ -183,10 +183,10 @@ func (s *server) recordPod(pod *corev1.Pod, gone bool) bool {
 	info := podInfo{
 		namespace: strings.Clone(pod.Namespace), name: strings.Clone(pod.Name), // not to hold the whole answer
 		nodeName: bounded(pod.Spec.NodeName), nominated: bounded(pod.Status.NominatedNodeName),
-		over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		terminated: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 	}
 	if pod.DeletionTimestamp != nil {
-		info.deleted = pod.DeletionTimestamp.Time
+		info.deleteBy = pod.DeletionTimestamp.Time
 	}
 	s.pods[strings.Clone(uid)] = info
 	return !known || was != info
@@ -207,8 +207,8 @@ func (s *server) checkSize() error {
 	return nil
 }
 
-// followNodes mirrors the nodes of Fargate, likewise. tell gets their names.
-func (s *server) followNodes(ctx context.Context, known func(), tell func(string)) error {
+// followNodes mirrors the nodes of Fargate, likewise. wake gets their names.
+func (s *server) followNodes(ctx context.Context, known func(), wake func(string)) error {
 	nodes := s.scheduler.CoreV1().Nodes()
 	only := metav1.ListOptions{LabelSelector: labels.Set{fargate.ComputeType: "fargate"}.String()}
 	from, err := client.EachPage(ctx, only, nodes.List, func(page *corev1.NodeList) {
@@ -226,7 +226,7 @@ func (s *server) followNodes(ctx context.Context, known func(), tell func(string
 	return client.Watch(ctx, "the nodes of Fargate", from, nodes.Watch, only,
 		func(what kubewatch.EventType, node *corev1.Node) error {
 			if s.recordNode(node, what == kubewatch.Deleted) {
-				tell(node.Name)
+				wake(node.Name)
 			}
 			return s.checkSize()
 		})
@@ -272,7 +272,7 @@ func (s *server) unscheduled() (keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid, info := range s.pods {
-		if info.nodeName == "" && !info.over {
+		if info.nodeName == "" && !info.terminated {
 			keys = append(keys, s.podKey(uid))
 		}
 	}

@@ -32,53 +32,55 @@ type subnet struct {
 // the pod's affinity allows, in the order of its topology spread, and then those with the most free addresses. The
 // choice is recorded with the pod's row; pods of an account choose one after the other, so that each knows of the
 // others.
-func (w *work) chooseSubnet(ctx context.Context, p record.FargateProfile, pod *corev1.Pod) ([]subnet, string, error) {
-	all, err := w.describeSubnets(ctx, p)
+func (p *podPass) chooseSubnet(
+	ctx context.Context, profile record.FargateProfile, pod *corev1.Pod,
+) ([]subnet, string, error) {
+	all, err := p.describeSubnets(ctx, profile)
 	if err != nil {
 		return nil, "", err
 	}
 	if len(all) == 0 {
-		return nil, blocked(p.Name, "the subnets of the profile do not exist"), nil
+		return nil, launchBlockedMessage(profile.Name, "the subnets of the profile do not exist"), nil
 	}
-	allowed, err := filterByAffinity(all, pod, w.cluster.Region)
+	allowed, err := filterByAffinity(all, pod, p.cluster.Region)
 	if err != nil {
 		return nil, err.Error(), nil //nolint:nilerr // the pod's owner is told
 	}
 	if len(allowed) == 0 {
 		return nil, "Pod's node affinity/selector matches no availability zone of the subnets of Fargate profile " +
-			p.Name, nil
+			profile.Name, nil
 	}
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		// A pod that was made and given a zone after this one's list would not count. Only pods of the cluster wait for
 		// its API server.
-		w.c.choosing.Lock(w.cluster.Key())
-		defer func() { _ = w.c.choosing.Unlock(w.cluster.Key()) }() // it is held
+		p.c.placementLocks.Lock(p.cluster.Key())
+		defer func() { _ = p.c.placementLocks.Unlock(p.cluster.Key()) }() // it is held
 	}
-	spreads, err := w.zoneSpreads(ctx, pod)
+	spreads, err := p.zoneSpreads(ctx, pod)
 	if err != nil {
 		return nil, "", err
 	}
-	w.c.choosing.Lock(p.Account)
-	defer func() { _ = w.c.choosing.Unlock(p.Account) }() // it is held
-	zones, err := w.zonesOfPods(ctx)
+	p.c.placementLocks.Lock(profile.Account)
+	defer func() { _ = p.c.placementLocks.Unlock(profile.Account) }() // it is held
+	zones, err := p.zonesOfPods(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	ordered := order(allowed, spreads, zones)
+	ordered := orderSubnets(allowed, spreads, zones)
 	if len(ordered) == 0 {
 		return nil, "Pod's topology spread constraints are not satisfied by any availability zone with subnets of " +
-			"Fargate profile " + p.Name, nil
+			"Fargate profile " + profile.Name, nil
 	}
-	w.row.Value.SubnetID, w.row.Value.Zone = ordered[0].id, ordered[0].zone
-	return ordered, "", w.save(ctx)
+	p.pod.Value.SubnetID, p.pod.Value.Zone = ordered[0].id, ordered[0].zone
+	return ordered, "", p.saveCharged(ctx)
 }
 
 // describeSubnets returns the subnets of a profile that exist.
-func (w *work) describeSubnets(ctx context.Context, p record.FargateProfile) ([]subnet, error) {
-	out, err := w.c.o.EC2(p.Account, p.Region).DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{
-		Filters: []ec2types.Filter{{Name: aws.String("subnet-id"), Values: p.SubnetIDs}}})
+func (p *podPass) describeSubnets(ctx context.Context, profile record.FargateProfile) ([]subnet, error) {
+	out, err := p.c.o.EC2(profile.Account, profile.Region).DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{
+		Filters: []ec2types.Filter{{Name: aws.String("subnet-id"), Values: profile.SubnetIDs}}})
 	if err != nil {
-		return nil, fmt.Errorf("describe the subnets of Fargate profile %s: %w", p.Name, err)
+		return nil, fmt.Errorf("describe the subnets of Fargate profile %s: %w", profile.Name, err)
 	}
 	var all []subnet
 	for _, s := range out.Subnets {
@@ -132,7 +134,7 @@ const maxSpreads = 8
 
 // zoneSpreads returns the pod's topology spread constraints over zones, with the Fargate pods that they count.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
-func (w *work) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, error) {
+func (p *podPass) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, error) {
 	var all []spread
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if c.TopologyKey != corev1.LabelTopologyZone || len(all) == maxSpreads {
@@ -151,9 +153,9 @@ func (w *work) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, erro
 		}
 		one := spread{int(c.MaxSkew), c.WhenUnsatisfiable == corev1.DoNotSchedule, map[string]bool{}}
 		_, err = client.EachPage(ctx, metav1.ListOptions{LabelSelector: selector.String()},
-			w.server.scheduler.CoreV1().Pods(pod.Namespace).List, func(page *corev1.PodList) {
+			p.server.scheduler.CoreV1().Pods(pod.Namespace).List, func(page *corev1.PodList) {
 				for i := range page.Items {
-					if o := &page.Items[i]; string(o.UID) != w.uid && o.DeletionTimestamp == nil &&
+					if o := &page.Items[i]; string(o.UID) != p.uid && o.DeletionTimestamp == nil &&
 						len(one.pods) < maxObjects {
 						one.pods[strings.Clone(string(o.UID))] = true // not to hold the whole page
 					}
@@ -168,8 +170,8 @@ func (w *work) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, erro
 }
 
 // zonesOfPods returns the zones of the cluster's Fargate pods by UID.
-func (w *work) zonesOfPods(ctx context.Context) (map[string]string, error) {
-	rows, err := w.c.pods.List(ctx, store.Prefix(w.cluster.Account, w.cluster.Region, w.cluster.Name))
+func (p *podPass) zonesOfPods(ctx context.Context) (map[string]string, error) {
+	rows, err := p.c.pods.List(ctx, store.Prefix(p.cluster.Account, p.cluster.Region, p.cluster.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +184,8 @@ func (w *work) zonesOfPods(ctx context.Context) (map[string]string, error) {
 	return zones, nil
 }
 
-// order returns the subnets that satisfy the hard constraints, those first that satisfy all best.
-func order(all []subnet, spreads []spread, zones map[string]string) []subnet {
+// orderSubnets returns the subnets that satisfy the hard constraints, those first that satisfy all best.
+func orderSubnets(all []subnet, spreads []spread, zones map[string]string) []subnet {
 	skews := map[string]int{} // what a pod more in a zone makes of the skews, together
 	ok := map[string]bool{}
 	for _, s := range all {
@@ -215,16 +217,13 @@ func order(all []subnet, spreads []spread, zones map[string]string) []subnet {
 	}
 	ordered := slices.DeleteFunc(slices.Clone(all), func(s subnet) bool { return !ok[s.zone] })
 	slices.SortStableFunc(ordered, func(a, b subnet) int {
-		// One without addresses is the last to be asked.
-		return cmp.Or(cmp.Compare(btoi(a.free == 0), btoi(b.free == 0)), cmp.Compare(skews[a.zone], skews[b.zone]),
-			cmp.Compare(b.free, a.free))
+		if full := a.free == 0; full != (b.free == 0) { // subnets without addresses come last
+			if full {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(skews[a.zone], skews[b.zone]), cmp.Compare(b.free, a.free))
 	})
 	return ordered
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

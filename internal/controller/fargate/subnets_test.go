@@ -32,7 +32,7 @@ func TestSubnetsAreChosen(t *testing.T) {
 		"two constraints that meet": {[]spread{{1, true, pods("1")}, {1, true, pods("3")}}, []string{"c1"}},
 	} {
 		var got []string
-		for _, s := range order(all, c.spreads, zones) {
+		for _, s := range orderSubnets(all, c.spreads, zones) {
 			got = append(got, s.id)
 		}
 		if !slices.Equal(got, c.want) {

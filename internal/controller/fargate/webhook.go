@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
 )
@@ -12,7 +13,7 @@ import (
 // applyWebhook puts the configuration of the webhook into the cluster that sends the pods of profiles to Fargate, as
 // EKS does: with kubectl, as eks:cluster-bootstrap. It does so for each new profile, and when the daemon's webhook has
 // another address. In between it leaves alone what users do to it.
-func (p *profile) applyWebhook(ctx context.Context) error {
+func (p *profilePass) applyWebhook(ctx context.Context) error {
 	if p.server == nil {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (p *profile) applyWebhook(ctx context.Context) error {
 	}
 	defer clients.Close()
 	if err := client.Apply(ctx, clients.Objects, o, true); err != nil {
-		return err
+		return fmt.Errorf("apply webhook configuration %s: %w", o.GetName(), err)
 	}
 	crashWebhook.Here()
 	p.state.Webhook = fingerprint
