@@ -33,7 +33,7 @@ type Config struct {
 	Memory  int64  `json:"memory"`            // MiB, of the machine
 	Version string `json:"version,omitempty"` // of Kubernetes, "1.35"; empty: that of the image
 
-	// EFS reports that the pod has volumes of the driver efs.csi.aws.com.
+	// EFS is set when the pod has volumes of the driver efs.csi.aws.com.
 	EFS bool `json:"efs,omitempty"`
 	// Logging has the pod's logs routed; nil when logging is disabled.
 	Logging *Logging `json:"logging,omitempty"`

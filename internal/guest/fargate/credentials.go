@@ -69,7 +69,7 @@ func (p credentialProcess) get(ctx context.Context) (c imds.Credentials, err err
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(trusted) {
-		return c, fmt.Errorf("%s has no certificate", authorities)
+		return c, fmt.Errorf("%s contains no PEM certificate", authorities)
 	}
 	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true, // the address is on the link
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
@@ -89,7 +89,7 @@ func (p credentialProcess) get(ctx context.Context) (c imds.Credentials, err err
 		return c, err
 	}
 	if c.AccessKeyID == "" || c.SecretAccessKey == "" {
-		return c, fmt.Errorf("the metadata service has none: %s: %s", c.Code, c.Message)
+		return c, fmt.Errorf("the metadata service returned no credentials: %s: %s", c.Code, c.Message)
 	}
 	return c, nil
 }

@@ -58,11 +58,12 @@ func (s Setup) Run() error {
 		return err
 	}
 	if c.Version != "" && c.Version != image.KubernetesVersion {
-		return fmt.Errorf("configure the Fargate node: the image of the machine is for Kubernetes %s, and the node is to "+
-			"have %s", image.KubernetesVersion, c.Version)
+		return fmt.Errorf("configure the Fargate node: the image is for Kubernetes %s, but the node requires %s",
+			image.KubernetesVersion, c.Version)
 	}
-	for _, step := range []func(Config, rootfs.Image) error{s.identity, s.containerd, s.network, s.kubelet, s.kubeProxy,
-		s.volumes, s.logging, s.sysctls} {
+	for _, step := range []func(Config, rootfs.Image) error{s.configureIdentity, s.configureContainerd,
+		s.configureNetwork, s.configureKubelet, s.configureKubeProxy, s.configureVolumes, s.configureLogging,
+		s.configureSysctls} {
 		if err := step(c, image); err != nil {
 			return fmt.Errorf("configure the Fargate node: %w", err)
 		}
@@ -97,9 +98,9 @@ func (s Setup) link(target, name string) error {
 	return os.Symlink(target, path)
 }
 
-// identity gives what runs beside the pod the pod execution role: the SDKs run the credential process. None of it
-// looks for an instance profile, which the machine has not.
-func (s Setup) identity(c Config, _ rootfs.Image) error {
+// configureIdentity gives what runs beside the pod the pod execution role: the SDKs run the credential process. None of
+// it looks for an instance profile, which the machine does not have.
+func (s Setup) configureIdentity(c Config, _ rootfs.Image) error {
 	if err := s.writeFile(awsConfig, fmt.Sprintf("[default]\nregion = %s\ncredential_process = %s fargate credentials\n",
 		c.Region, rootfs.Init)); err != nil {
 		return err
@@ -127,8 +128,8 @@ const (
 // rawSockets is the capability by which a pod would see what the machine itself sends and receives: credentials.
 const rawSockets = "CAP_NET_RAW"
 
-// containerd configures containerd, and the specification on which containers are based.
-func (s Setup) containerd(_ Config, image rootfs.Image) error {
+// configureContainerd configures containerd, and the specification on which containers are based.
+func (s Setup) configureContainerd(_ Config, image rootfs.Image) error {
 	spec, err := node.RuntimeSpec()
 	if err != nil {
 		return err
@@ -168,8 +169,8 @@ var disabledPlugins = []string{
 	"io.containerd.snapshotter.v1.native", "io.containerd.tracing.processor.v1.otlp",
 }
 
-// network makes the CNI plugin that of pods.
-func (s Setup) network(c Config, _ rootfs.Image) error {
+// configureNetwork makes the CNI plugin that of pods.
+func (s Setup) configureNetwork(c Config, _ rootfs.Image) error {
 	if err := s.link(rootfs.Init, networkPlugin); err != nil {
 		return err
 	}
@@ -177,13 +178,13 @@ func (s Setup) network(c Config, _ rootfs.Image) error {
 		"plugins": []any{pluginConfig{Type: pluginName, Address: c.Address}}})
 }
 
-// kubelet configures the kubelet.
+// configureKubelet configures the kubelet.
 //
 // What the machine has is the pod's, and is enforced by its host: the kubelet reserves nothing, limits no pod a second
 // time, and evicts for want of disk alone, of which AWS provisions that much more than the pod asks for. It collects no
 // images: a machine ends with its pod. What administrators of the cluster could otherwise read of the machine, its logs
 // and profiles, is not served.
-func (s Setup) kubelet(c Config, image rootfs.Image) error {
+func (s Setup) configureKubelet(c Config, image rootfs.Image) error {
 	dns, err := node.ClusterDNS(c.ServiceCIDR)
 	if err != nil {
 		return err
@@ -230,20 +231,20 @@ func (s Setup) kubelet(c Config, image rootfs.Image) error {
 	}, " ")+"\n")
 }
 
-// kubeProxy configures kube-proxy, with the identity of the kubelet. It leaves the size of the connection tracking
-// table to the host, and serves the machine alone: nobody outside asks it, or reaches ports of services on a Fargate
-// node.
-func (s Setup) kubeProxy(c Config, _ rootfs.Image) error {
+// configureKubeProxy configures kube-proxy, with the identity of the kubelet. It leaves the size of the connection
+// tracking table to the host, and serves the machine alone: nobody outside asks it, or reaches ports of services on a
+// Fargate node.
+func (s Setup) configureKubeProxy(c Config, _ rootfs.Image) error {
 	if err := s.link(kube, kubeProxy); err != nil {
 		return err
 	}
-	loopback, all, own := "127.0.0.1", "0.0.0.0", "127.0.0.0/8"
+	loopback, bind, nodePorts := "127.0.0.1", "0.0.0.0", "127.0.0.0/8"
 	if c.isIPv6() {
-		loopback, all, own = "[::1]", "::", "::1/128"
+		loopback, bind, nodePorts = "[::1]", "::", "::1/128"
 	}
 	return s.writeJSON(proxyConfig, map[string]any{
 		"kind": "KubeProxyConfiguration", "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-		"bindAddress":        all,
+		"bindAddress":        bind,
 		"clientConnection":   map[string]any{"kubeconfig": node.KubeconfigFile},
 		"clusterCIDR":        "",
 		"conntrack":          map[string]any{"maxPerCore": 0, "min": 0},
@@ -252,14 +253,14 @@ func (s Setup) kubeProxy(c Config, _ rootfs.Image) error {
 		"iptables":           map[string]any{"localhostNodePorts": false, "masqueradeAll": false},
 		"metricsBindAddress": loopback + ":10249",
 		"mode":               "iptables",
-		"nodePortAddresses":  []string{own},
+		"nodePortAddresses":  []string{nodePorts},
 		"oomScoreAdj":        -998,
 	})
 }
 
-// volumes has the EFS CSI driver run where the pod has volumes of it: its unit starts when the file is there. mount.efs
-// signs with the pod execution role where a volume is mounted with IAM.
-func (s Setup) volumes(c Config, _ rootfs.Image) error {
+// configureVolumes runs the EFS CSI driver if the pod has volumes of it: its unit starts when the file exists.
+// mount.efs signs with the pod execution role where a volume is mounted with IAM.
+func (s Setup) configureVolumes(c Config, _ rootfs.Image) error {
 	if !c.EFS {
 		return nil
 	}
@@ -271,8 +272,8 @@ func (s Setup) volumes(c Config, _ rootfs.Image) error {
 	})
 }
 
-// logging has the log router run, as volumes does the driver.
-func (s Setup) logging(c Config, _ rootfs.Image) error {
+// configureLogging runs the log router, as configureVolumes runs the driver.
+func (s Setup) configureLogging(c Config, _ rootfs.Image) error {
 	if c.Logging == nil {
 		return nil
 	}
@@ -280,9 +281,9 @@ func (s Setup) logging(c Config, _ rootfs.Image) error {
 		NodeName: c.NodeName, PodIP: c.Address, Endpoint: c.Endpoint, CertificateAuthority: c.CertificateAuthority})
 }
 
-// sysctls sets for the machine what containerd sets for pods with a network of their own: any user may listen to any
-// port, and may ping.
-func (s Setup) sysctls(Config, rootfs.Image) error {
+// configureSysctls sets for the machine what containerd sets for pods with a network of their own: any user may listen
+// to any port, and may ping.
+func (s Setup) configureSysctls(Config, rootfs.Image) error {
 	groups := "0 2147483647"
 	if node.InUserNamespace(s.Root) {
 		groups = "0 65535" // those that it has

@@ -125,8 +125,12 @@ func (p plugin) call(stdin io.Reader) (answer any, failure *pluginError) {
 		return fail(codeEnvironment, "CNI_NETNS is required for %s", command)
 	}
 	if command == "CHECK" {
-		if same, err := isSameFile(p.namespace, path); err != nil || !same {
-			return fail(codeFailed, "%s is not the network namespace of the machine: %v", path, err)
+		same, err := isSameFile(p.namespace, path)
+		if err != nil {
+			return fail(codeFailed, "compare %s with the network namespace of the machine: %v", path, err)
+		}
+		if !same {
+			return fail(codeFailed, "%s is not the network namespace of the machine", path)
 		}
 		return nil, nil
 	}

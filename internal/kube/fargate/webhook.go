@@ -47,13 +47,13 @@ type Webhook struct {
 	profiles store.Table[record.FargateProfile]
 	states   store.Table[record.FargateProfileState]
 
-	ofClusters, ofAccounts *turn.Places // bytes
+	clusterShare, accountShare *turn.Places // bytes
 }
 
 // New returns a Webhook over the profiles in a store.
 func New(s *store.Store) *Webhook {
 	return &Webhook{profiles: record.FargateProfiles(s), states: record.FargateProfileStates(s),
-		ofClusters: turn.Each(maxCluster), ofAccounts: turn.Each(maxAccount)}
+		clusterShare: turn.Each(maxCluster), accountShare: turn.Each(maxAccount)}
 }
 
 // Configuration returns the object by which an API server sends reviews to a URL, whose certificate the authority in
@@ -83,11 +83,11 @@ func Configuration(url string, authority []byte) *unstructured.Unstructured {
 // acquire waits until a cluster has room for a review, and then until its account has: what waits for its cluster
 // takes nothing from the others. It reports whether it may go on.
 func (w *Webhook) acquire(ctx context.Context, c record.Cluster, size int64) (release func(), ok bool) {
-	_, ofCluster, err := w.ofClusters.AcquireN(ctx, c.ID, size)
+	_, ofCluster, err := w.clusterShare.AcquireN(ctx, c.ID, size)
 	if err != nil {
 		return nil, false
 	}
-	_, ofAccount, err := w.ofAccounts.AcquireN(ctx, c.Account, size)
+	_, ofAccount, err := w.accountShare.AcquireN(ctx, c.Account, size)
 	if err != nil {
 		ofCluster()
 		return nil, false
@@ -105,8 +105,8 @@ var (
 	configMaps = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// Review answers an admission review that the API server of a cluster sends. An error of HTTP admits the object as it
-// is: the failure policy is Ignore, and the audit log says that the webhook has failed.
+// Review answers an admission review that the API server of a cluster sends. An HTTP error admits the object as it is:
+// the failure policy is Ignore, and the audit log says that the webhook has failed.
 func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.Cluster) {
 	size := r.ContentLength
 	if size < 0 || size > maxReview {
@@ -181,8 +181,8 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// mutatePod gives a pod that a profile selects to Fargate's scheduler, whichever scheduler it names: no other one can
-// run it on Fargate. Pods of DaemonSets stay as they are, and so do those that have a node already.
+// mutatePod assigns a selected pod to fargate-scheduler, replacing any scheduler it names: no other one can run it on
+// Fargate. Pods of DaemonSets, and those that have a node already, are not changed.
 func (w *Webhook) mutatePod(
 	ctx context.Context, c record.Cluster, request *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
@@ -194,7 +194,7 @@ func (w *Webhook) mutatePod(
 	if p.Spec.NodeName != "" || fargate.IsDaemon(p.OwnerReferences) || !fargate.WithinBounds(p.Labels) {
 		return response, nil
 	}
-	profiles, err := w.active(ctx, c)
+	profiles, err := w.activeProfiles(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("read Fargate profiles of cluster %s: %w", c.Name, err)
 	}
@@ -225,8 +225,8 @@ func (w *Webhook) mutatePod(
 	return response, nil
 }
 
-// active returns the profiles of a cluster that select pods. Those of an earlier cluster of its name do not.
-func (w *Webhook) active(ctx context.Context, c record.Cluster) (profiles []record.FargateProfile, err error) {
+// activeProfiles returns the profiles of a cluster that select pods. Those of an earlier cluster of its name do not.
+func (w *Webhook) activeProfiles(ctx context.Context, c record.Cluster) (profiles []record.FargateProfile, err error) {
 	rows, err := w.profiles.List(ctx, store.Prefix(c.Account, c.Region, c.Name))
 	if err != nil {
 		return nil, err
