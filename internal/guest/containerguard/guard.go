@@ -1,12 +1,10 @@
 //go:build linux
 
-// Package containerguard lets the machine of a Fargate pod run the containers of this pod alone, and these with no more
-// than pods on Fargate have. It stands before runc.
-//
-// Fargate's scheduler judges a pod before there is a machine for it. But administrators of the cluster may bind other
-// pods to the node, add ephemeral containers to the pod, or change the volumes that its claims have; and beside the pod
-// the machine has what is the account's: the credentials of the pod execution role. So what the kubelet makes of all
-// that is judged once more, where it becomes a container.
+// Package containerguard restricts a Fargate machine to the containers of its own pod, with the privileges Fargate
+// allows. It runs before runc, because Fargate's scheduler validates a pod before there is a machine for it:
+// afterwards, administrators of the cluster may bind other pods to the node, add ephemeral containers to the pod, or
+// change the volumes of its claims. Beside the pod, the machine has the account's credentials of the pod execution
+// role.
 package containerguard
 
 import (
@@ -26,9 +24,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
-// Check judges a command of runc. The error says why it is refused: the kubelet shows it in an event of the pod. The
-// container that is created, or the process that is run in one, has the capability NET_RAW no more.
-func Check(args []string) error {
+// Enforce validates a command of runc, and removes the capability NET_RAW from the container that is created, or the
+// process that is run in one. The error says why a command is refused: the kubelet shows it in an event of the pod.
+func Enforce(args []string) error {
 	at := slices.IndexFunc(args, func(arg string) bool {
 		return slices.Contains([]string{"create", "run", "exec", "restore"}, arg)
 	})
@@ -38,7 +36,7 @@ func Check(args []string) error {
 	switch command, rest := args[at], args[at+1:]; command {
 	case "exec":
 		if file := option(rest, "--process", "-p"); file != "" {
-			return rewrite(file, limit)
+			return rewrite(file, dropNetRaw)
 		}
 		return nil // by root of the machine: it has what the container has
 	case "restore":
@@ -52,7 +50,7 @@ func Check(args []string) error {
 		if bundle == "" {
 			bundle = "."
 		}
-		return rewrite(filepath.Join(bundle, "config.json"), g.judge)
+		return rewrite(filepath.Join(bundle, "config.json"), g.validate)
 	}
 }
 
@@ -70,11 +68,11 @@ func option(args []string, names ...string) string {
 	return ""
 }
 
-// members are those of a JSON object; what nobody looks at stays as it is.
-type members map[string]json.RawMessage
+// jsonObject is a JSON object; members that are not read stay as they are.
+type jsonObject map[string]json.RawMessage
 
 // get reads a member, which may be missing.
-func (m members) get(name string, value any) error {
+func (m jsonObject) get(name string, value any) error {
 	if m[name] == nil {
 		return nil
 	}
@@ -84,18 +82,18 @@ func (m members) get(name string, value any) error {
 	return nil
 }
 
-func (m members) set(name string, value any) (err error) {
+func (m jsonObject) set(name string, value any) (err error) {
 	m[name], err = json.Marshal(value)
 	return err
 }
 
 // rewrite changes a file with an object.
-func rewrite(file string, change func(members) error) error {
+func rewrite(file string, change func(jsonObject) error) error {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	var all members
+	var all jsonObject
 	if err := json.Unmarshal(content, &all); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -108,8 +106,8 @@ func rewrite(file string, change func(members) error) error {
 	return os.WriteFile(file, content, 0o600)
 }
 
-// limit takes NET_RAW from a process, and refuses one with capabilities that no container on Fargate has.
-func limit(process members) error {
+// dropNetRaw removes NET_RAW from a process, and refuses one with capabilities that no container on Fargate has.
+func dropNetRaw(process jsonObject) error {
 	var sets map[string][]string
 	if err := process.get("capabilities", &sets); err != nil {
 		return err
@@ -142,11 +140,11 @@ const (
 
 // guard is that of a machine.
 type guard struct {
-	uid      string                                // of the pod that the machine is for
-	own      func(path, kind string) (bool, error) // whether a file is the machine's namespace of a kind
-	resolved func(path string) (string, error)     // without symbolic links
-	unified  bool                                  // whether the machine has one hierarchy of cgroups
-	mounts   []mountPoint                          // of the machine, later ones over earlier ones
+	uid             string                                // of the pod that the machine is for
+	isNodeNamespace func(path, kind string) (bool, error) // whether a file is the machine's namespace of a kind
+	resolved        func(path string) (string, error)     // without symbolic links
+	unified         bool                                  // whether the machine has one hierarchy of cgroups
+	mounts          []mountPoint                          // of the machine, later ones over earlier ones
 }
 
 // maxMounts bounds the size of the list of mounts in bytes: a line has some 200, and a pod dozens of mounts.
@@ -176,7 +174,7 @@ func thisMachine() (guard, error) {
 	if err := unix.Statfs("/sys/fs/cgroup", &cgroups); err != nil {
 		return guard{}, fmt.Errorf("/sys/fs/cgroup: %w", err)
 	}
-	return guard{uid: config.PodUID, unified: cgroups.Type == unix.CGROUP2_SUPER_MAGIC, own: isOwn,
+	return guard{uid: config.PodUID, unified: cgroups.Type == unix.CGROUP2_SUPER_MAGIC, isNodeNamespace: isOwn,
 		resolved: filepath.EvalSymlinks, mounts: parseMounts(string(text))}, nil
 }
 
@@ -193,36 +191,38 @@ func isOwn(path, kind string) (bool, error) {
 	return os.SameFile(there, here), nil
 }
 
-// judge judges the configuration of a container.
-func (g guard) judge(config members) error {
+// validate validates the configuration of a container.
+func (g guard) validate(config jsonObject) error {
 	var annotations map[string]string
 	if err := config.get("annotations", &annotations); err != nil {
 		return err
 	}
 	if g.uid == "" || annotations[podUID] != g.uid {
-		return fmt.Errorf("this Fargate node is for the pod with the UID %q, and the container is of %q: no other pod runs "+
-			"on it", g.uid, annotations[podUID])
+		return fmt.Errorf("this Fargate node runs only the pod with UID %q, not the pod with UID %q", g.uid,
+			annotations[podUID])
 	}
 	if len(config["hooks"]) > 0 && string(config["hooks"]) != "null" {
 		return errors.New("containers on Fargate cannot have hooks")
 	}
-	var process, linux members
+	var process, linux jsonObject
 	if err := errors.Join(config.get("process", &process), config.get("linux", &linux)); err != nil {
 		return err
 	}
 	if process == nil || linux == nil {
-		return errors.New("the configuration of the container has no process, or nothing about Linux")
+		return errors.New("the container configuration lacks process or linux")
 	}
-	if err := limit(process); err != nil {
+	if err := dropNetRaw(process); err != nil {
 		return err
 	}
-	for _, judge := range []func(members) error{judgeDevices, judgePaths, judgePropagation,
-		func(linux members) error { return g.judgeNamespaces(linux, annotations[containerType] == "sandbox") }} {
-		if err := judge(linux); err != nil {
+	for _, validate := range []func(jsonObject) error{validateDevices, validatePaths, validatePropagation,
+		func(linux jsonObject) error {
+			return g.validateNamespaces(linux, annotations[containerType] == "sandbox")
+		}} {
+		if err := validate(linux); err != nil {
 			return err
 		}
 	}
-	if err := g.judgeMounts(config); err != nil {
+	if err := g.validateMounts(config); err != nil {
 		return err
 	}
 	return config.set("process", process)
@@ -235,10 +235,10 @@ type device struct {
 	Minor *int64 `json:"minor"`
 }
 
-// isUsual reports whether a device is one of those that runc gives each container: null, zero, full, random, urandom,
-// tty, console, ptmx, and terminals.
+// isDefaultDevice reports whether a device is one of those that runc gives each container: null, zero, full, random,
+// urandom, tty, console, ptmx, and terminals.
 // https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-devices
-func (d device) isUsual() bool {
+func (d device) isDefaultDevice() bool {
 	if d.Type != "c" || d.Major == nil {
 		return false
 	}
@@ -252,7 +252,7 @@ func (d device) isUsual() bool {
 		[2]int64{*d.Major, *d.Minor})
 }
 
-func judgeDevices(linux members) error {
+func validateDevices(linux jsonObject) error {
 	var devices []struct {
 		device
 		Path string `json:"path"`
@@ -267,13 +267,13 @@ func judgeDevices(linux members) error {
 		return err
 	}
 	for _, d := range devices {
-		if !d.isUsual() {
-			return fmt.Errorf("containers on Fargate cannot have the device %s: are they privileged?", d.Path)
+		if !d.isDefaultDevice() {
+			return fmt.Errorf("privileged containers are not supported on Fargate: device %s", d.Path)
 		}
 	}
 	for _, d := range resources.Devices {
-		if d.Allow && !d.isUsual() {
-			return errors.New("containers on Fargate cannot use devices of the machine: are they privileged?")
+		if d.Allow && !d.isDefaultDevice() {
+			return errors.New("privileged containers are not supported on Fargate: devices of the machine")
 		}
 	}
 	return nil
@@ -287,7 +287,7 @@ var (
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-func judgePaths(linux members) error {
+func validatePaths(linux jsonObject) error {
 	var masked, readonly []string
 	if err := errors.Join(linux.get("maskedPaths", &masked), linux.get("readonlyPaths", &readonly)); err != nil {
 		return err
@@ -298,15 +298,15 @@ func judgePaths(linux members) error {
 	}{{"masked", masked, maskedPaths}, {"read-only", readonly, readonlyPaths}} {
 		for _, name := range list.want {
 			if !slices.Contains(list.got, name) {
-				return fmt.Errorf("%s is to be %s in containers on Fargate: they are neither privileged, nor have "+
-					"procMount: Unmasked", name, list.what)
+				return fmt.Errorf("containers on Fargate must have %s %s: privileged and procMount Unmasked are not "+
+					"supported", list.what, name)
 			}
 		}
 	}
 	return nil
 }
 
-func judgePropagation(linux members) error {
+func validatePropagation(linux jsonObject) error {
 	var propagation string
 	if err := linux.get("rootfsPropagation", &propagation); err != nil {
 		return err
@@ -316,13 +316,13 @@ func judgePropagation(linux members) error {
 
 func refuseShared(options []string, destination string) error {
 	if slices.Contains(options, "shared") || slices.Contains(options, "rshared") {
-		return fmt.Errorf("containers on Fargate cannot pass their mounts on to the machine, as %s would", destination)
+		return fmt.Errorf("mount propagation to the node (%s) is not supported on Fargate", destination)
 	}
 	return nil
 }
 
-// judgeNamespaces requires namespaces of the container's own, or of its pod. The network is the machine's anyway.
-func (g guard) judgeNamespaces(linux members, sandbox bool) error {
+// validateNamespaces requires namespaces of the container's own, or of its pod. The network is the machine's anyway.
+func (g guard) validateNamespaces(linux jsonObject, sandbox bool) error {
 	var namespaces []struct{ Type, Path string }
 	if err := linux.get("namespaces", &namespaces); err != nil {
 		return err
@@ -345,17 +345,17 @@ func (g guard) judgeNamespaces(linux members, sandbox bool) error {
 	}
 	for _, kind := range []string{"pid", "ipc", "uts"} {
 		at, ok := paths[kind]
-		own := !ok
+		ofNode := !ok
 		if at != "" {
 			if matched, _ := path.Match("/proc/[1-9]*/ns/"+kind, at); !matched {
 				return fmt.Errorf("containers on Fargate cannot have the %s namespace %s", kind, at)
 			}
 			var err error
-			if own, err = g.own(at, kind); err != nil {
+			if ofNode, err = g.isNodeNamespace(at, kind); err != nil {
 				return err
 			}
 		}
-		if own {
+		if ofNode {
 			return fmt.Errorf("containers on Fargate cannot have the %s namespace of the node", kind)
 		}
 	}

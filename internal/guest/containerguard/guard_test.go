@@ -139,10 +139,10 @@ func TestJudge(t *testing.T) {
 			linux(c)["devices"] = []any{object{"path": "/dev/null", "type": "c", "major": 1, "minor": 3}}
 		}, ""},
 
-		"another pod":                    {func(c object) { c["annotations"].(object)[podUID] = "x" }, "no other pod runs"},
-		"another's sandbox":              {func(c object) { sandboxOf(c); c["annotations"].(object)[podUID] = "x" }, "no other pod"},
-		"no pod":                         {func(c object) { delete(c, "annotations") }, "no other pod runs"},
-		"no process":                     {func(c object) { delete(c, "process") }, "no process"},
+		"another pod":                    {func(c object) { c["annotations"].(object)[podUID] = "x" }, `with UID "x"`},
+		"another's sandbox":              {func(c object) { sandboxOf(c); c["annotations"].(object)[podUID] = "x" }, `with UID "x"`},
+		"no pod":                         {func(c object) { delete(c, "annotations") }, `with UID ""`},
+		"no process":                     {func(c object) { delete(c, "process") }, "lacks process"},
 		"hooks":                          {func(c object) { c["hooks"] = object{"prestart": []any{object{"path": "/x"}}} }, "hooks"},
 		"SYS_ADMIN":                      {capabilities("bounding", "CAP_CHOWN", "CAP_SYS_ADMIN"), "CAP_SYS_ADMIN"},
 		"NET_ADMIN, ambient":             {capabilities("ambient", "CAP_NET_ADMIN"), "CAP_NET_ADMIN"},
@@ -174,8 +174,8 @@ func TestJudge(t *testing.T) {
 		"cgroups to write to": {mounts(object{"destination": "/c", "type": "cgroup", "options": []any{"rw"}}), "read-only"},
 		"a file system":       {mounts(object{"destination": "/c", "type": "ext4", "source": "/dev/sda"}), `type "ext4"`},
 		"mounts for the machine": {mounts(bind(pod+"/volumes/kubernetes.io~empty-dir/e", "/e", "rshared")),
-			"pass their mounts on"},
-		"all mounts for the machine": {func(c object) { linux(c)["rootfsPropagation"] = "rshared" }, "pass their mounts on"},
+			"mount propagation to the node"},
+		"all mounts for the machine": {func(c object) { linux(c)["rootfsPropagation"] = "rshared" }, "mount propagation to the node"},
 
 		"the machine":             {mounts(bind("/", "/host")), "files of the node"},
 		"its token":               {mounts(bind("/run/host/fargate-token", "/t")), "files of the node"},
@@ -207,7 +207,7 @@ func TestJudge(t *testing.T) {
 			c := container(t)
 			test.change(c)
 			g := guard{uid: uid, unified: true, mounts: parseMounts(mountinfo),
-				own: func(path, _ string) (bool, error) { return strings.HasPrefix(path, "/proc/1/"), nil },
+				isNodeNamespace: func(path, _ string) (bool, error) { return strings.HasPrefix(path, "/proc/1/"), nil },
 				resolved: func(path string) (string, error) {
 					switch path {
 					case "/gone":
@@ -221,11 +221,11 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var config members
+			var config jsonObject
 			if err := json.Unmarshal(data, &config); err != nil {
 				t.Fatal(err)
 			}
-			err = g.judge(config)
+			err = g.validate(config)
 			if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Fatalf("the error is %v, want %q", err, test.fails)
 			}
@@ -253,7 +253,7 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	if (guard{}).judge(members{}) == nil {
+	if (guard{}).validate(jsonObject{}) == nil {
 		t.Error("a machine that is for no pod runs containers")
 	}
 }
@@ -281,7 +281,7 @@ func TestProcessesInContainers(t *testing.T) {
 		if err := os.WriteFile(file, []byte(test.process), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := Check([]string{"--root", "/run/runc", "--log", "/l", "exec", "--process", file, "--detach", "id"})
+		err := Enforce([]string{"--root", "/run/runc", "--log", "/l", "exec", "--process", file, "--detach", "id"})
 		if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 			t.Errorf("%s: the error is %v, want %q", name, err, test.fails)
 		}
@@ -294,14 +294,14 @@ func TestProcessesInContainers(t *testing.T) {
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--root", "/r", "state", "id"}, {"delete", "id"}, {"start", "id"}, {}} {
-		if err := Check(args); err != nil {
+		if err := Enforce(args); err != nil {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
-	if err := Check([]string{"restore", "--bundle", "/b", "id"}); err == nil {
+	if err := Enforce([]string{"restore", "--bundle", "/b", "id"}); err == nil {
 		t.Error("a container is restored")
 	}
-	if err := Check([]string{"create", "--bundle", t.TempDir(), "id"}); err == nil { // there is no fargate.json here
+	if err := Enforce([]string{"create", "--bundle", t.TempDir(), "id"}); err == nil { // there is no fargate.json here
 		t.Error("a container is created")
 	}
 }
@@ -326,7 +326,7 @@ func TestMounts(t *testing.T) {
 		"3 1 0:3 / /a\\134b rw shared:1 - a a rw\nbroken\n")}
 	got := map[string]mountPoint{}
 	for _, file := range []string{`/a\b/c`, "/ab", "/"} {
-		got[file] = g.locate(file)
+		got[file] = g.resolveMount(file)
 	}
 	want := map[string]mountPoint{`/a\b/c`: {"0:3", "/c", `/a\b/c`}, "/ab": {"0:1", "/ab", "/ab"}, "/": {"0:1", "/", "/"}}
 	if !maps.Equal(want, got) || g.mounts[1] != (mountPoint{"0:2", "/x y", `/a\b`}) {

@@ -13,12 +13,12 @@ import (
 // podsDir is where the kubelet has what it makes for pods.
 const podsDir = "/var/lib/kubelet/pods/"
 
-// types are the types of mounts in containers that are of no files of the machine.
-var types = []string{"proc", "tmpfs", "devpts", "mqueue", "sysfs", "cgroup"}
+// virtualTypes are the types of mounts in containers that are of no files of the machine.
+var virtualTypes = []string{"proc", "tmpfs", "devpts", "mqueue", "sysfs", "cgroup"}
 
-// ofContainerd are the files of containerd that it mounts into containers: those of their sandbox, and the volumes of
-// their image.
-var ofContainerd = []string{
+// containerdPaths are the files of containerd that it mounts into containers: those of their sandbox, and the volumes
+// of their image.
+var containerdPaths = []string{
 	"/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/*/hostname",
 	"/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/*/hosts",
 	"/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/*/resolv.conf",
@@ -26,9 +26,9 @@ var ofContainerd = []string{
 	"/var/lib/containerd/io.containerd.grpc.v1.cri/containers/*/volumes/*",
 }
 
-// judgeMounts lets a container have what it has of itself, what its pod has from the kubelet, and what containerd makes
-// for it; but nothing of the machine.
-func (g guard) judgeMounts(config members) error {
+// validateMounts lets a container have what it has of itself, what its pod has from the kubelet, and what containerd
+// makes for it; but nothing of the machine.
+func (g guard) validateMounts(config jsonObject) error {
 	var mounts []struct {
 		Destination, Type, Source string
 		Options                   []string
@@ -43,21 +43,21 @@ func (g guard) judgeMounts(config members) error {
 		bind := m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 		switch {
 		case bind:
-			if err := g.judgeSource(m.Source, m.Destination); err != nil {
+			if err := g.validateSource(m.Source, m.Destination); err != nil {
 				return err
 			}
-		case !slices.Contains(types, m.Type):
+		case !slices.Contains(virtualTypes, m.Type):
 			return fmt.Errorf("containers on Fargate cannot have mounts of the type %q, as at %s", m.Type, m.Destination)
 		case (m.Type == "sysfs" || m.Type == "cgroup") && !slices.Contains(m.Options, "ro"):
-			return fmt.Errorf("%s is to be read-only in containers on Fargate: are they privileged?", m.Destination)
+			return fmt.Errorf("privileged containers are not supported on Fargate: %s is not read-only", m.Destination)
 		}
 	}
 	return nil
 }
 
-// judgeSource refuses files of the machine. A path below the directory of the pod is not enough: with subPath, or for a
-// local volume, the kubelet mounts there what the volume names.
-func (g guard) judgeSource(source, destination string) error {
+// validateSource refuses files of the machine. A path below the directory of the pod is not enough: with subPath, or
+// for a local volume, the kubelet mounts there what the volume names.
+func (g guard) validateSource(source, destination string) error {
 	at, err := g.resolved(source)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (g guard) judgeSource(source, destination string) error {
 			return refused
 		}
 	}
-	for _, pattern := range ofContainerd {
+	for _, pattern := range containerdPaths {
 		if ok, _ := path.Match(pattern, at); ok {
 			return nil
 		}
@@ -81,7 +81,7 @@ func (g guard) judgeSource(source, destination string) error {
 	if !isOfKubelet(dir, at) {
 		return refused
 	}
-	file, pod := g.locate(at), g.locate(dir)
+	file, pod := g.resolveMount(at), g.resolveMount(dir)
 	switch {
 	case file.device == "": // the list of mounts is not that of the machine
 		return refused
@@ -96,8 +96,8 @@ func (g guard) judgeSource(source, destination string) error {
 	return nil
 }
 
-// volumes are the kubelet's plugins of volumes that a pod may have, csi aside: none is of files of the machine.
-var volumes = []string{"empty-dir", "configmap", "secret", "projected", "downward-api", "nfs"}
+// volumePlugins are the kubelet's plugins of volumes that a pod may have, csi aside: none is of files of the machine.
+var volumePlugins = []string{"empty-dir", "configmap", "secret", "projected", "downward-api", "nfs"}
 
 // isOfKubelet reports whether a file in the directory of a pod is one that the kubelet gives containers: etc-hosts,
 // containers/NAME/FILE, volumes/PLUGIN/NAME, volumes/kubernetes.io~csi/NAME/mount,
@@ -111,7 +111,7 @@ func isOfKubelet(dir, file string) bool {
 		return false
 	case parts[0] == "volumes" && len(parts) > 2:
 		plugin, isOwn := strings.CutPrefix(parts[1], "kubernetes.io~")
-		return isOwn && (slices.Contains(volumes, plugin) && len(parts) == 3 ||
+		return isOwn && (slices.Contains(volumePlugins, plugin) && len(parts) == 3 ||
 			plugin == "csi" && len(parts) == 4 && parts[3] == "mount")
 	}
 	return len(parts) == map[string]int{"etc-hosts": 1, "containers": 3, "volume-subpaths": 4}[parts[0]]
@@ -124,8 +124,8 @@ type mountPoint struct {
 	at     string // in the machine
 }
 
-// locate returns where a file of the machine is, by its mount.
-func (g guard) locate(file string) mountPoint {
+// resolveMount returns where a file of the machine is, by its mount.
+func (g guard) resolveMount(file string) mountPoint {
 	var found mountPoint
 	for _, m := range g.mounts {
 		if isWithin(file, m.at) && len(m.at) >= len(found.at) {

@@ -59,7 +59,7 @@ var bundles = []string{
 func Main(args []string) int {
 	isFargate := boot.IsFargate("/")
 	if isFargate {
-		if err := containerguard.Check(args); err != nil {
+		if err := containerguard.Enforce(args); err != nil {
 			fail(args, err)
 			return 1
 		}
