@@ -67,8 +67,8 @@ func CheckLogging(namespace *corev1.Namespace, m *corev1.ConfigMap) (annotation,
 			". Please fix the logging configmap"
 	}
 	if names := unavailable(m.Data); names != "" {
-		return loggingUnavailable, "Disabled logging for pod because the log router does not send to what its outputs are " +
-			"for: " + names + ". Use cloudwatch_logs"
+		return loggingUnavailable, "Disabled logging for pod because the log router does not support the output plugins " +
+			names + ". Use cloudwatch_logs"
 	}
 	return LoggingEnabled, "Successfully enabled logging for pod"
 }

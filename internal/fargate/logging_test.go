@@ -48,8 +48,8 @@ func TestCheckLogging(t *testing.T) {
 			"LoggingDisabled: LOGGING_CONFIGMAP_INVALID", "Disabled logging for pod due to invalid configmap. " +
 				"amazon_data_firehose is not a supported output plugin. Please fix the logging configmap"},
 		"outputs of which none is available": {namespace, config(map[string]string{"output.conf": search}),
-			"LoggingDisabled: LOGGING_OUTPUT_UNAVAILABLE", "Disabled logging for pod because the log router does not send " +
-				"to what its outputs are for: es. Use cloudwatch_logs"},
+			"LoggingDisabled: LOGGING_OUTPUT_UNAVAILABLE", "Disabled logging for pod because the log router does not support " +
+				"the output plugins es. Use cloudwatch_logs"},
 		"outputs of which one is available": {namespace, config(map[string]string{"output.conf": search + output}),
 			"LoggingEnabled", "Successfully enabled logging for pod"},
 	} {

@@ -46,7 +46,7 @@ func scanAccessor(text string) (a Accessor, n int, err error) {
 	a = Accessor{{Key: text[:n]}}
 	for n < len(text) && text[n] == '[' {
 		if len(a) == maxSteps {
-			return nil, 0, errors.New("a record accessor is too deep")
+			return nil, 0, fmt.Errorf("%.60q is not a record accessor: it has more than %d steps", "$"+text, maxSteps)
 		}
 		end := strings.IndexByte(text[n:], ']')
 		if n+1 < len(text) && (text[n+1] == '\'' || text[n+1] == '"') {
@@ -174,7 +174,7 @@ func parseGoTemplate(text string) (Template, error) {
 func (s *section) accessor(p *property, text string) Accessor {
 	a, err := parseAccessor(text)
 	if err != nil {
-		s.failAt(p, fmt.Sprintf("%s: %v", p.key, err), "correct it")
+		s.recordError(p, fmt.Sprintf("%s: %v", p.key, err), "correct it")
 	}
 	return a
 }

@@ -131,7 +131,7 @@ func Parse(data map[string]string) (*Config, error) {
 			return nil, err
 		}
 		if c.Parser(p.Name) != nil {
-			return nil, s.fail("", fmt.Sprintf("parser %q is defined twice", p.Name), "remove one of them")
+			return nil, s.newError("", fmt.Sprintf("parser %q is defined twice", p.Name), "remove one of them")
 		}
 		c.Parsers = append(c.Parsers, p)
 	}

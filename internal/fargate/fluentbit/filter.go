@@ -158,13 +158,13 @@ const DefaultCacheTTL = 30 * time.Minute
 
 func newFilter(s *section, c *Config, budget *regexBudget) (Filter, error) {
 	s.budget = budget
-	f := Filter{Name: strings.ToLower(s.text("Name", ""))}
+	f := Filter{Name: strings.ToLower(s.stringValue("Name", ""))}
 	s.required("Name")
 	if s.err != nil {
 		return f, s.err
 	}
 	if !slices.Contains(FilterNames, f.Name) {
-		return f, s.fail("Name", fmt.Sprintf("%.60s is not a supported filter plugin", s.name),
+		return f, s.newError("Name", fmt.Sprintf("%.60s is not a supported filter plugin", s.name),
 			"use "+orList(FilterNames))
 	}
 	f.Match = s.match()
@@ -187,17 +187,17 @@ func newFilter(s *section, c *Config, budget *regexBudget) (Filter, error) {
 	case "kubernetes":
 		f.Kubernetes = newKubernetes(s, c)
 	}
-	return f, s.finish()
+	return f, s.checkUnused()
 }
 
 func newGrep(s *section) *Grep {
-	g := &Grep{Op: s.choice("Logical_Op", "legacy", "legacy", "AND", "OR")}
+	g := &Grep{Op: s.choiceValue("Logical_Op", "legacy", "legacy", "AND", "OR")}
 	kinds := map[bool]bool{}
-	for _, p := range s.all("Regex", "Exclude") {
+	for _, p := range s.allProperties("Regex", "Exclude") {
 		key, expression, _ := strings.Cut(p.value, " ")
 		expression = strings.TrimSpace(expression)
 		if expression == "" {
-			s.failAt(p, fmt.Sprintf("%s needs a key and a regular expression", p.key), "write "+p.key+" KEY REGEX")
+			s.recordError(p, fmt.Sprintf("%s needs a key and a regular expression", p.key), "write "+p.key+" KEY REGEX")
 			continue
 		}
 		rule := GrepRule{Exclude: strings.EqualFold(p.key, "Exclude"), Key: s.accessor(p, key),
@@ -206,7 +206,7 @@ func newGrep(s *section) *Grep {
 		g.Rules = append(g.Rules, rule)
 	}
 	if g.Op != "legacy" && len(kinds) > 1 && s.err == nil {
-		s.err = s.fail("Logical_Op", "both Regex and Exclude are set with Logical_Op "+g.Op,
+		s.err = s.newError("Logical_Op", "both Regex and Exclude are set with Logical_Op "+g.Op,
 			"use one of the two, or two grep filters")
 	}
 	return g
@@ -219,7 +219,7 @@ func (s *section) parser(c *Config, p *property) *Parser {
 	}
 	parser := c.Parser(p.value)
 	if parser == nil {
-		s.failAt(p, fmt.Sprintf("parser %.60q is not defined", p.value), "define it in parsers.conf")
+		s.recordError(p, fmt.Sprintf("parser %.60q is not defined", p.value), "define it in parsers.conf")
 	}
 	return parser
 }
@@ -227,11 +227,11 @@ func (s *section) parser(c *Config, p *property) *Parser {
 func newParserFilter(s *section, c *Config) *ParserFilter {
 	s.required("Key_Name")
 	s.required("Parser")
-	f := &ParserFilter{ReserveData: s.bool("Reserve_Data", false), PreserveKey: s.bool("Preserve_Key", false)}
-	if p := s.one("Key_Name"); p != nil {
+	f := &ParserFilter{ReserveData: s.boolValue("Reserve_Data", false), PreserveKey: s.boolValue("Preserve_Key", false)}
+	if p := s.property("Key_Name"); p != nil {
 		f.Key = s.accessor(p, p.value)
 	}
-	for _, p := range s.all("Parser") {
+	for _, p := range s.allProperties("Parser") {
 		f.Parsers = append(f.Parsers, s.parser(c, p))
 	}
 	s.ignored("Unescape_Key") // Fluent Bit takes it and ignores it
@@ -239,23 +239,23 @@ func newParserFilter(s *section, c *Config) *ParserFilter {
 }
 
 func newRecordModifier(s *section) *RecordModifier {
-	f := &RecordModifier{UUIDKey: s.text("Uuid_Key", "")}
-	for _, p := range s.all("Record") {
+	f := &RecordModifier{UUIDKey: s.stringValue("Uuid_Key", "")}
+	for _, p := range s.allProperties("Record") {
 		words := fields(p.value, 2)
 		if len(words) != 2 {
-			s.failAt(p, "Record needs a key and a value", "write Record KEY VALUE")
+			s.recordError(p, "Record needs a key and a value", "write Record KEY VALUE")
 			continue
 		}
 		f.Records = append(f.Records, KeyValue{words[0], words[1]})
 	}
-	for _, p := range s.all("Remove_Key") {
+	for _, p := range s.allProperties("Remove_Key") {
 		f.Remove = append(f.Remove, p.value)
 	}
-	for _, p := range s.all("Allowlist_Key", "Whitelist_Key") {
+	for _, p := range s.allProperties("Allowlist_Key", "Whitelist_Key") {
 		f.Allow = append(f.Allow, p.value)
 	}
 	if len(f.Remove) > 0 && len(f.Allow) > 0 && s.err == nil {
-		s.err = s.fail("Allowlist_key", "both Remove_key and Allowlist_key are set", "use one of the two")
+		s.err = s.newError("Allowlist_key", "both Remove_key and Allowlist_key are set", "use one of the two")
 	}
 	return f
 }
@@ -263,63 +263,63 @@ func newRecordModifier(s *section) *RecordModifier {
 func newRewriteTag(s *section) *RewriteTag {
 	f := &RewriteTag{}
 	s.required("Rule")
-	for _, p := range s.all("Rule") {
+	for _, p := range s.allProperties("Rule") {
 		words := fields(p.value, 4)
 		if len(words) != 4 || !strings.HasPrefix(words[0], "$") {
-			s.failAt(p, "Rule needs a key, a regular expression, a new tag, and whether to keep the record",
+			s.recordError(p, "Rule needs a key, a regular expression, a new tag, and whether to keep the record",
 				"write Rule $KEY REGEX NEW_TAG KEEP, where KEEP is true or false")
 			continue
 		}
 		rule := RewriteRule{Key: s.accessor(p, words[0]), Regex: s.regex(p, words[1])}
 		var err error
 		if rule.Tag, err = parseTemplate(words[2]); err != nil {
-			s.failAt(p, fmt.Sprintf("the new tag is not valid: %v", err), "correct it")
+			s.recordError(p, fmt.Sprintf("the new tag is not valid: %v", err), "correct it")
 		}
 		var ok bool
 		if rule.Keep, ok = parseBool(words[3]); !ok {
-			s.failAt(p, fmt.Sprintf("%.60q is not a boolean", words[3]), "end the rule with true or false")
+			s.recordError(p, fmt.Sprintf("%.60q is not a boolean", words[3]), "end the rule with true or false")
 		}
 		f.Rules = append(f.Rules, rule)
 	}
-	s.choice("Emitter_Storage.type", "memory", "memory", "filesystem")
-	s.size("Emitter_Mem_Buf_Limit", 0)
+	s.choiceValue("Emitter_Storage.type", "memory", "memory", "filesystem")
+	s.sizeValue("Emitter_Mem_Buf_Limit", 0)
 	s.ignored("Emitter_Name")
 	return f
 }
 
 func newThrottle(s *section) *Throttle {
-	f := &Throttle{Rate: 1, Window: s.int("Window", 5, 1, 10000), PrintStatus: s.bool("Print_Status", false),
+	f := &Throttle{Rate: 1, Window: s.intValue("Window", 5, 1, 10000), PrintStatus: s.boolValue("Print_Status", false),
 		Interval: s.seconds("Interval", time.Second)}
-	if p := s.one("Rate"); p != nil {
+	if p := s.property("Rate"); p != nil {
 		var err error
 		if f.Rate, err = strconv.ParseFloat(p.value, 64); err != nil || !(f.Rate > 0 && f.Rate < 1e9) {
-			s.failAt(p, fmt.Sprintf("Rate is %.60q, which is not a number above 0", p.value), "correct it")
+			s.recordError(p, fmt.Sprintf("Rate is %.60q, which is not a number above 0", p.value), "correct it")
 		}
 	}
 	if f.Interval < time.Millisecond && s.err == nil {
-		s.err = s.fail("Interval", "Interval is too short", "write it like 1s or 5m")
+		s.err = s.newError("Interval", "Interval is too short", "write it like 1s or 5m")
 	}
 	return f
 }
 
 func newNest(s *section) *Nest {
 	s.required("Operation")
-	f := &Nest{Lift: s.choice("Operation", "nest", "nest", "lift") == "lift"}
-	for _, p := range s.all("Wildcard") {
+	f := &Nest{Lift: s.choiceValue("Operation", "nest", "nest", "lift") == "lift"}
+	for _, p := range s.allProperties("Wildcard") {
 		f.Wildcards = append(f.Wildcards, p.value)
 	}
-	if p := s.one("Add_prefix", "Prefix_with"); p != nil {
+	if p := s.property("Add_prefix", "Prefix_with"); p != nil {
 		f.AddPrefix = p.value
 	}
-	f.RemovePrefix = s.text("Remove_prefix", "")
-	nest, lifted := s.text("Nest_under", ""), s.text("Nested_under", "")
+	f.RemovePrefix = s.stringValue("Remove_prefix", "")
+	nest, lifted := s.stringValue("Nest_under", ""), s.stringValue("Nested_under", "")
 	f.Under = nest + lifted
 	switch {
 	case s.err != nil:
 	case f.AddPrefix != "" && f.RemovePrefix != "":
-		s.err = s.fail("Remove_prefix", "both Add_prefix and Remove_prefix are set", "use one of the two")
+		s.err = s.newError("Remove_prefix", "both Add_prefix and Remove_prefix are set", "use one of the two")
 	case nest != "" && lifted != "":
-		s.err = s.fail("Nested_under", "both Nest_under and Nested_under are set",
+		s.err = s.newError("Nested_under", "both Nest_under and Nested_under are set",
 			"use Nest_under to nest, Nested_under to lift")
 	case f.Under == "":
 		s.required(map[bool]string{false: "Nest_under", true: "Nested_under"}[f.Lift])
@@ -358,7 +358,7 @@ func newModify(s *section) *Modify {
 			words = []string{unquote(p.value)}
 		}
 		if len(words) != n {
-			s.failAt(p, fmt.Sprintf("%s needs a key and a value", p.key), "write "+p.key+" KEY VALUE")
+			s.recordError(p, fmt.Sprintf("%s needs a key and a value", p.key), "write "+p.key+" KEY VALUE")
 			continue
 		}
 		rule := ModifyRule{Op: op, Key: words[0]}
@@ -378,12 +378,12 @@ func newCondition(s *section, p *property) (c Condition) {
 	c.Op = strings.ToLower(name)
 	kinds, ok := conditions[c.Op]
 	if !ok {
-		s.failAt(p, fmt.Sprintf("%.60q is not a condition", name), "use one of Fluent Bit's, such as Key_exists")
+		s.recordError(p, fmt.Sprintf("%.60q is not a condition", name), "use one of Fluent Bit's, such as Key_exists")
 		return c
 	}
 	words := fields(rest, len(kinds))
 	if len(words) != len(kinds) {
-		s.failAt(p, fmt.Sprintf("condition %s needs %d arguments and has %d", name, len(kinds), len(words)),
+		s.recordError(p, fmt.Sprintf("condition %s needs %d arguments and has %d", name, len(kinds), len(words)),
 			"correct it")
 		return c
 	}
@@ -404,35 +404,36 @@ func newCondition(s *section, p *property) (c Condition) {
 
 func newKubernetes(s *section, c *Config) *Kubernetes {
 	for _, key := range []string{"Kube_URL", "Kube_CA_File", "Kube_Token_Command", "Kube_Token_File"} {
-		if p := s.one(key); p != nil {
-			s.failAt(p, fmt.Sprintf("%s is a service owned configuration parameter and must not be specified", p.key),
+		if p := s.property(key); p != nil {
+			s.recordError(p, fmt.Sprintf("%s is a service owned configuration parameter and must not be specified", p.key),
 				"remove it")
 		}
 	}
 	f := &Kubernetes{
-		BufferSize: s.size("Buffer_Size", 32000), TagPrefix: s.text("Kube_Tag_Prefix", "kube.var.log.containers."),
-		MergeLog: s.bool("Merge_Log", false), MergeLogKey: s.text("Merge_Log_Key", ""),
-		MergeLogTrim: s.bool("Merge_Log_Trim", true), KeepLog: s.bool("Keep_Log", true),
-		MergeParser: s.parser(c, s.one("Merge_Parser")), RegexParser: s.parser(c, s.one("Regex_Parser")),
-		LoggingParser: s.bool("K8S-Logging.Parser", false), LoggingExclude: s.bool("K8S-Logging.Exclude", false),
-		Labels: s.bool("Labels", true), Annotations: s.bool("Annotations", true),
-		OwnerReferences:       s.bool("Owner_References", false),
-		NamespaceLabels:       s.bool("Namespace_Labels", false),
-		NamespaceAnnotations:  s.bool("Namespace_Annotations", false),
-		NamespaceMetadataOnly: s.bool("Namespace_Metadata_Only", false),
-		UseTagForMeta:         s.bool("Use_Tag_For_Meta", false),
+		BufferSize: s.sizeValue("Buffer_Size", 32000),
+		TagPrefix:  s.stringValue("Kube_Tag_Prefix", "kube.var.log.containers."),
+		MergeLog:   s.boolValue("Merge_Log", false), MergeLogKey: s.stringValue("Merge_Log_Key", ""),
+		MergeLogTrim: s.boolValue("Merge_Log_Trim", true), KeepLog: s.boolValue("Keep_Log", true),
+		MergeParser: s.parser(c, s.property("Merge_Parser")), RegexParser: s.parser(c, s.property("Regex_Parser")),
+		LoggingParser: s.boolValue("K8S-Logging.Parser", false), LoggingExclude: s.boolValue("K8S-Logging.Exclude", false),
+		Labels: s.boolValue("Labels", true), Annotations: s.boolValue("Annotations", true),
+		OwnerReferences:       s.boolValue("Owner_References", false),
+		NamespaceLabels:       s.boolValue("Namespace_Labels", false),
+		NamespaceAnnotations:  s.boolValue("Namespace_Annotations", false),
+		NamespaceMetadataOnly: s.boolValue("Namespace_Metadata_Only", false),
+		UseTagForMeta:         s.boolValue("Use_Tag_For_Meta", false),
 		CacheTTL:              s.seconds("Kube_Meta_Cache_TTL", DefaultCacheTTL),
 	}
 	// The connection to the API server, and what is kept of more pods than the machine's one, are Fargate's.
-	s.bool("Use_Kubelet", false)
-	s.bool("tls.verify", true)
-	s.bool("tls.verify_hostname", false)
-	s.bool("Cache_Use_Docker_Id", false)
+	s.boolValue("Use_Kubelet", false)
+	s.boolValue("tls.verify", true)
+	s.boolValue("tls.verify_hostname", false)
+	s.boolValue("Cache_Use_Docker_Id", false)
 	s.ignored("Kubelet_Host", "Kubelet_Port", "Kube_Token_TTL", "Kube_CA_Path", "Kube_Meta_Namespace_Cache_TTL",
 		"DNS_Retries", "DNS_Wait_Time", "tls.debug", "tls.vhost")
 	for _, key := range []string{"Use_Journal", "Dummy_Meta"} {
-		if s.bool(key, false) && s.err == nil {
-			s.err = s.fail(key, key+" is not available on Fargate", "remove it")
+		if s.boolValue(key, false) && s.err == nil {
+			s.err = s.newError(key, key+" is not available on Fargate", "remove it")
 		}
 	}
 	return f

@@ -82,13 +82,13 @@ var (
 
 func newOutput(s *section, budget *regexBudget) (Output, error) {
 	s.budget = budget
-	o := Output{Name: strings.ToLower(s.text("Name", ""))}
+	o := Output{Name: strings.ToLower(s.stringValue("Name", ""))}
 	s.required("Name")
 	if s.err != nil {
 		return o, s.err
 	}
 	if !slices.Contains(OutputNames, o.Name) {
-		return o, s.fail("Name", fmt.Sprintf("%.60s is not a supported output plugin", s.name),
+		return o, s.newError("Name", fmt.Sprintf("%.60s is not a supported output plugin", s.name),
 			"use "+orList(OutputNames))
 	}
 	o.Match = s.match()
@@ -103,12 +103,12 @@ func newOutput(s *section, budget *regexBudget) (Output, error) {
 			s.required(key)
 		}
 	}
-	return o, s.finish()
+	return o, s.checkUnused()
 }
 
 // retries returns how often something is tried again; -1 for ever.
 func (s *section) retries() int {
-	p := s.one("Retry_Limit")
+	p := s.property("Retry_Limit")
 	if p == nil {
 		return 1
 	}
@@ -118,31 +118,33 @@ func (s *section) retries() int {
 	case "no_retries":
 		return 0
 	}
-	return s.int("Retry_Limit", 1, 1, 1000)
+	return s.intValue("Retry_Limit", 1, 1, 1000)
 }
 
 func newCloudWatch(s *section, golang bool) *CloudWatch {
-	c := &CloudWatch{Region: s.text("region", ""), GroupName: s.text("log_group_name", ""),
-		StreamName: s.text("log_stream_name", ""), StreamPrefix: s.text("log_stream_prefix", ""),
-		LogKey: s.text("log_key", ""), LogFormat: s.text("log_format", ""),
-		AutoCreateGroup: s.bool("auto_create_group", false), RoleARN: s.text("role_arn", ""),
-		ExternalID: s.text("external_id", ""), Endpoint: s.endpoint("endpoint"), STSEndpoint: s.endpoint("sts_endpoint")}
+	c := &CloudWatch{Region: s.stringValue("region", ""), GroupName: s.stringValue("log_group_name", ""),
+		StreamName: s.stringValue("log_stream_name", ""), StreamPrefix: s.stringValue("log_stream_prefix", ""),
+		LogKey: s.stringValue("log_key", ""), LogFormat: s.stringValue("log_format", ""),
+		AutoCreateGroup: s.boolValue("auto_create_group", false), RoleARN: s.stringValue("role_arn", ""),
+		ExternalID: s.stringValue("external_id", ""), Endpoint: s.endpoint("endpoint"),
+		STSEndpoint: s.endpoint("sts_endpoint")}
 	s.required("region")
 	s.required("log_group_name")
-	if p := s.one("region"); p != nil && strings.Trim(p.value, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		s.failAt(p, fmt.Sprintf("region is %.60q, which is not the code of a Region", p.value), "write it like us-east-1")
+	if p := s.property("region"); p != nil && strings.Trim(p.value, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		s.recordError(p, fmt.Sprintf("region is %.60q, which is not the code of a Region", p.value),
+			"write it like us-east-1")
 	}
-	if p := s.one("log_format"); p != nil && (strings.Contains(c.LogFormat, "\r") || len(c.LogFormat) > 100) {
-		s.failAt(p, "log_format is not valid", "use json/emf, or remove it")
+	if p := s.property("log_format"); p != nil && (strings.Contains(c.LogFormat, "\r") || len(c.LogFormat) > 100) {
+		s.recordError(p, "log_format is not valid", "use json/emf, or remove it")
 	}
-	days := s.int("log_retention_days", 0, 0, 3653)
+	days := s.intValue("log_retention_days", 0, 0, 3653)
 	if s.err == nil && !slices.Contains(retentionDays, days) {
-		s.err = s.fail("log_retention_days", fmt.Sprintf("log_retention_days is %d, which CloudWatch Logs does not allow",
+		s.err = s.newError("log_retention_days", fmt.Sprintf("log_retention_days is %d, which CloudWatch Logs does not allow",
 			days), "use 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827 or 3653")
 	}
 	c.RetentionDays = int32(days)
 	if s.err == nil && (c.StreamName == "") == (c.StreamPrefix == "") {
-		s.err = s.fail("log_stream_name", "either log_stream_name or log_stream_prefix is required", "set one of the two")
+		s.err = s.newError("log_stream_name", "either log_stream_name or log_stream_prefix is required", "set one of the two")
 	}
 	template := func(key string, p *property, parse func(string) (Template, error)) Template {
 		if p == nil {
@@ -150,36 +152,36 @@ func newCloudWatch(s *section, golang bool) *CloudWatch {
 		}
 		t, err := parse(p.value)
 		if err != nil {
-			s.failAt(p, fmt.Sprintf("%s is not valid: %v", key, err), "correct it")
+			s.recordError(p, fmt.Sprintf("%s is not valid: %v", key, err), "correct it")
 		}
 		return t
 	}
 	if golang {
 		// The Go plugin has templates in the names, and other names where a record lacks a part.
 		if strings.Contains(c.GroupName, "$(") {
-			c.GroupTemplate = template("log_group_name", s.one("log_group_name"), parseGoTemplate)
+			c.GroupTemplate = template("log_group_name", s.property("log_group_name"), parseGoTemplate)
 			c.GroupName = "fluentbit-default"
 		}
 		if strings.Contains(c.StreamName, "$(") {
-			c.StreamTemplate = template("log_stream_name", s.one("log_stream_name"), parseGoTemplate)
+			c.StreamTemplate = template("log_stream_name", s.property("log_stream_name"), parseGoTemplate)
 			c.StreamName = "/fluentbit-default"
 		}
-		if p := s.one("default_log_group_name"); p != nil && c.GroupTemplate != nil {
+		if p := s.property("default_log_group_name"); p != nil && c.GroupTemplate != nil {
 			c.GroupName = p.value
 		}
-		if p := s.one("default_log_stream_name"); p != nil && c.StreamTemplate != nil {
+		if p := s.property("default_log_stream_name"); p != nil && c.StreamTemplate != nil {
 			c.StreamName = p.value
 		}
 		c.Tags = s.tags("new_log_group_tags")
-		s.bool("auto_create_stream", true)
+		s.boolValue("auto_create_stream", true)
 		s.ignored("credentials_endpoint", "log_stream_name_separator")
 		return c
 	}
-	c.GroupTemplate = template("log_group_template", s.one("log_group_template"), parseTemplate)
-	c.StreamTemplate = template("log_stream_template", s.one("log_stream_template"), parseTemplate)
-	c.GroupClass = s.choice("log_group_class", "", "STANDARD", "INFREQUENT_ACCESS")
-	s.bool("auto_retry_requests", true)
-	s.bool("add_entity", false)
+	c.GroupTemplate = template("log_group_template", s.property("log_group_template"), parseTemplate)
+	c.StreamTemplate = template("log_stream_template", s.property("log_stream_template"), parseTemplate)
+	c.GroupClass = s.choiceValue("log_group_class", "", "STANDARD", "INFREQUENT_ACCESS")
+	s.boolValue("auto_retry_requests", true)
+	s.boolValue("add_entity", false)
 	// The metrics are those of inputs that Fargate does not have. The profile is the pod execution role's.
 	s.ignored("metric_namespace", "metric_dimensions", "extra_user_agent", "profile", "port")
 	return c
@@ -192,13 +194,13 @@ var awsHost = regexp.MustCompile(
 // endpoint returns the URL of an endpoint of AWS, which may be a host alone. Others would get requests with a signature
 // of the pod execution role, good for AWS as well.
 func (s *section) endpoint(key string) string {
-	p := s.one(key)
+	p := s.property(key)
 	if p == nil {
 		return ""
 	}
 	host := strings.TrimSuffix(strings.TrimPrefix(p.value, "https://"), "/")
 	if !awsHost.MatchString(host) {
-		s.failAt(p, fmt.Sprintf("%s is %.60q, which is not a host of AWS, with https alone", p.key, p.value),
+		s.recordError(p, fmt.Sprintf("%s is %.60q, which is not a host of AWS, with https alone", p.key, p.value),
 			"write it like logs.us-east-1.amazonaws.com")
 	}
 	return "https://" + host
@@ -206,7 +208,7 @@ func (s *section) endpoint(key string) string {
 
 // tags returns tags that are written like key=value,key=value.
 func (s *section) tags(key string) map[string]string {
-	p := s.one(key)
+	p := s.property(key)
 	if p == nil {
 		return nil
 	}
@@ -214,7 +216,7 @@ func (s *section) tags(key string) map[string]string {
 	for _, pair := range strings.Split(p.value, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || name == "" || len(tags) >= 50 {
-			s.failAt(p, fmt.Sprintf("%s has %.60q, which is not a tag", p.key, pair),
+			s.recordError(p, fmt.Sprintf("%s has %.60q, which is not a tag", p.key, pair),
 				"write at most 50 tags like key=value,key=value")
 			break
 		}

@@ -46,54 +46,54 @@ func newParser(s *section, budget *regexBudget) (Parser, error) {
 	s.budget = budget
 	s.required("Name")
 	s.required("Format")
-	p := Parser{Name: s.text("Name", ""), Format: s.choice("Format", "", "regex", "json", "logfmt", "ltsv"),
-		SkipEmptyValues: s.bool("Skip_Empty_Values", true), TimeKey: s.text("Time_Key", ""),
-		TimeFormat: s.text("Time_Format", ""), TimeKeep: s.bool("Time_Keep", false),
-		TimeStrict: s.bool("Time_Strict", true), NoBareKeys: s.bool("Logfmt_No_Bare_Keys", false)}
-	s.bool("Time_System_Timezone", false) // the machine's time zone is UTC
-	if property := s.one("Regex"); property != nil && p.Format == "regex" {
+	p := Parser{Name: s.stringValue("Name", ""), Format: s.choiceValue("Format", "", "regex", "json", "logfmt", "ltsv"),
+		SkipEmptyValues: s.boolValue("Skip_Empty_Values", true), TimeKey: s.stringValue("Time_Key", ""),
+		TimeFormat: s.stringValue("Time_Format", ""), TimeKeep: s.boolValue("Time_Keep", false),
+		TimeStrict: s.boolValue("Time_Strict", true), NoBareKeys: s.boolValue("Logfmt_No_Bare_Keys", false)}
+	s.boolValue("Time_System_Timezone", false) // the machine's time zone is UTC
+	if property := s.property("Regex"); property != nil && p.Format == "regex" {
 		p.Regex = s.regex(property, property.value)
 		if s.err == nil && !slices.ContainsFunc(p.Regex.SubexpNames(), func(name string) bool { return name != "" }) {
-			s.failAt(property, "the expression has no named groups", "name groups like (?<log>.*)")
+			s.recordError(property, "the expression has no named groups", "name groups like (?<log>.*)")
 		}
 	} else if p.Format == "regex" {
 		s.required("Regex")
 	}
-	if property := s.one("Time_Offset"); property != nil {
+	if property := s.property("Time_Offset"); property != nil {
 		at, err := time.Parse("-0700", property.value)
 		if err != nil {
-			s.failAt(property, fmt.Sprintf("Time_Offset is %.60q, which is not an offset", property.value),
+			s.recordError(property, fmt.Sprintf("Time_Offset is %.60q, which is not an offset", property.value),
 				"write it like -0600")
 		} else {
 			_, seconds := at.Zone()
 			p.TimeOffset = time.Duration(seconds) * time.Second
 		}
 	}
-	if property := s.one("Time_Format"); property != nil {
+	if property := s.property("Time_Format"); property != nil {
 		if err := CheckTimeFormat(p.TimeFormat); err != nil {
-			s.failAt(property, err.Error(), "use the conversions of strptime(3)")
+			s.recordError(property, err.Error(), "use the conversions of strptime(3)")
 		}
 		if p.TimeKey == "" {
 			p.TimeKey = "time"
 		}
 	}
-	if property := s.one("Types"); property != nil {
+	if property := s.property("Types"); property != nil {
 		p.Types = map[string]string{}
 		for _, word := range strings.Fields(property.value) {
 			name, kind, ok := strings.Cut(word, ":")
 			kind = strings.ToLower(kind)
 			if !ok || !slices.Contains([]string{"string", "integer", "bool", "float", "hex"}, kind) {
-				s.failAt(property, fmt.Sprintf("%.60q is not a field with a type", word),
+				s.recordError(property, fmt.Sprintf("%.60q is not a field with a type", word),
 					"write FIELD:string, integer, bool, float or hex")
 				continue
 			}
 			p.Types[name] = kind
 		}
 	}
-	for _, property := range s.all("Decode_Field", "Decode_Field_As") {
+	for _, property := range s.allProperties("Decode_Field", "Decode_Field_As") {
 		words := strings.Fields(property.value)
 		if len(words) < 2 || len(words) > 3 {
-			s.failAt(property, property.key+" needs a decoder and a field", "write "+property.key+" json log")
+			s.recordError(property, property.key+" needs a decoder and a field", "write "+property.key+" json log")
 			continue
 		}
 		d := Decoder{Kind: strings.ToLower(words[0]), Field: words[1],
@@ -102,15 +102,15 @@ func newParser(s *section, budget *regexBudget) (Parser, error) {
 			d.Next = strings.ToLower(words[2])
 		}
 		if !slices.Contains([]string{"json", "escaped", "escaped_utf8", "mysql_quoted"}, d.Kind) {
-			s.failAt(property, fmt.Sprintf("%.60q is not a decoder", words[0]),
+			s.recordError(property, fmt.Sprintf("%.60q is not a decoder", words[0]),
 				"use json, escaped, escaped_utf8 or mysql_quoted")
 		}
 		if !slices.Contains([]string{"", "do_next", "try_next"}, d.Next) {
-			s.failAt(property, fmt.Sprintf("%.60q is not an action", words[2]), "use do_next or try_next")
+			s.recordError(property, fmt.Sprintf("%.60q is not an action", words[2]), "use do_next or try_next")
 		}
 		p.Decoders = append(p.Decoders, d)
 	}
-	return p, s.finish()
+	return p, s.checkUnused()
 }
 
 // CheckTimeFormat returns an error unless the conversions of a format are those that the log router reads.

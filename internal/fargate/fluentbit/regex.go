@@ -26,7 +26,7 @@ type regexBudget struct{ used int }
 func (s *section) regex(p *property, text string) *Regex {
 	re, err := compile(text, s.budget)
 	if err != nil {
-		s.failAt(p, fmt.Sprintf("%s has an invalid regular expression: %v", p.key, err), "correct the expression")
+		s.recordError(p, fmt.Sprintf("%s has an invalid regular expression: %v", p.key, err), "correct the expression")
 		return &Regex{regexp.MustCompile(`\z\A.`)}
 	}
 	return re
@@ -48,7 +48,7 @@ func compile(text string, budget *regexBudget) (*Regex, error) {
 	}
 	size := regexsize.Estimate(tree)
 	if size > maxRegex {
-		return nil, fmt.Errorf("it is too large: about %d instructions, at most %d are allowed", size, maxRegex)
+		return nil, fmt.Errorf("the expression is too large: about %d instructions, at most %d are allowed", size, maxRegex)
 	}
 	if budget != nil {
 		if budget.used += size; budget.used > maxRegexes {

@@ -53,7 +53,7 @@ func parseSections(file, kind, text string) ([]*section, error) {
 		if content[0] == '[' {
 			name, _, closed := strings.Cut(content[1:], "]")
 			if !closed || !strings.HasSuffix(content, "]") || strings.Count(content, "]") != 1 {
-				return fail(fmt.Sprintf("%.60q is not the beginning of a section", content), "write ["+kind+"]")
+				return fail(fmt.Sprintf("%.60q is not a section header", content), "write ["+kind+"]")
 			}
 			if !strings.EqualFold(strings.TrimSpace(name), kind) {
 				return fail(fmt.Sprintf("section [%.40s] is not supported in %s", name, file),
@@ -68,7 +68,7 @@ func parseSections(file, kind, text string) ([]*section, error) {
 			continue
 		}
 		if len(sections) == 0 {
-			return fail(fmt.Sprintf("%.60q is not in a section", content), "begin the file with ["+kind+"]")
+			return fail(fmt.Sprintf("%.60q is outside of a section", content), "begin the file with ["+kind+"]")
 		}
 		if indent != nil && *indent != space {
 			return fail("the key is not indented like the ones above it",
@@ -101,8 +101,8 @@ func (s *section) title() string {
 	return fmt.Sprintf("[%s] %.60s", s.kind, s.name)
 }
 
-// fail returns an error about a property, or about the whole section when there is no such property.
-func (s *section) fail(key, reason, advice string) *Error {
+// newError returns an error about a property, or about the whole section when there is no such property.
+func (s *section) newError(key, reason, advice string) *Error {
 	e := &Error{File: s.file, Line: s.line, Section: s.title(), Reason: reason, Advice: advice}
 	for _, p := range s.properties {
 		if key != "" && strings.EqualFold(p.key, key) {
@@ -113,14 +113,15 @@ func (s *section) fail(key, reason, advice string) *Error {
 	return e
 }
 
-func (s *section) failAt(p *property, reason, advice string) {
+// recordError records an error about a property, unless there was one before.
+func (s *section) recordError(p *property, reason, advice string) {
 	if s.err == nil {
 		s.err = &Error{File: s.file, Line: p.line, Section: s.title(), Reason: reason, Advice: advice}
 	}
 }
 
-// all returns the properties with a key, in order.
-func (s *section) all(keys ...string) []*property {
+// allProperties returns the properties with a key, in order.
+func (s *section) allProperties(keys ...string) []*property {
 	var found []*property
 	for _, p := range s.properties {
 		for _, key := range keys {
@@ -133,53 +134,53 @@ func (s *section) all(keys ...string) []*property {
 	return found
 }
 
-// one returns the property that may be there once.
-func (s *section) one(keys ...string) *property {
-	found := s.all(keys...)
+// property returns the property that may be there once.
+func (s *section) property(keys ...string) *property {
+	found := s.allProperties(keys...)
 	if len(found) == 0 {
 		return nil
 	}
 	if len(found) > 1 {
-		s.failAt(found[1], fmt.Sprintf("key %s is there %d times", found[1].key, len(found)), "keep one of them")
+		s.recordError(found[1], fmt.Sprintf("key %s is set %d times", found[1].key, len(found)), "keep one of them")
 	}
 	return found[0]
 }
 
-func (s *section) text(key, fallback string) string {
-	if p := s.one(key); p != nil {
+func (s *section) stringValue(key, fallback string) string {
+	if p := s.property(key); p != nil {
 		return p.value
 	}
 	return fallback
 }
 
-func (s *section) bool(key string, fallback bool) bool {
-	p := s.one(key)
+func (s *section) boolValue(key string, fallback bool) bool {
+	p := s.property(key)
 	if p == nil {
 		return fallback
 	}
 	value, ok := parseBool(p.value)
 	if !ok {
-		s.failAt(p, fmt.Sprintf("%s is %.60q, which is not a boolean", p.key, p.value), "use On or Off")
+		s.recordError(p, fmt.Sprintf("%s is %.60q, which is not a boolean", p.key, p.value), "use On or Off")
 	}
 	return value
 }
 
-func (s *section) int(key string, fallback, least, most int) int {
-	p := s.one(key)
+func (s *section) intValue(key string, fallback, least, most int) int {
+	p := s.property(key)
 	if p == nil {
 		return fallback
 	}
 	n, err := strconv.Atoi(p.value)
 	if err != nil || n < least || n > most {
-		s.failAt(p, fmt.Sprintf("%s is %.60q, which is not a number from %d to %d", p.key, p.value, least, most),
+		s.recordError(p, fmt.Sprintf("%s is %.60q, which is not a number from %d to %d", p.key, p.value, least, most),
 			"correct it")
 	}
 	return n
 }
 
-// size returns a number of bytes: 32000, 32K, 32KB, 1M, or false for 0.
-func (s *section) size(key string, fallback int64) int64 {
-	p := s.one(key)
+// sizeValue returns a number of bytes: 32000, 32K, 32KB, 1M, or false for 0.
+func (s *section) sizeValue(key string, fallback int64) int64 {
+	p := s.property(key)
 	if p == nil {
 		return fallback
 	}
@@ -195,7 +196,7 @@ func (s *section) size(key string, fallback int64) int64 {
 		n, err = 0, nil
 	}
 	if err != nil || !(n >= 0 && n*unit < math.MaxInt32) {
-		s.failAt(p, fmt.Sprintf("%s is %.60q, which is not a size", p.key, p.value), "write it like 32KB or 1M")
+		s.recordError(p, fmt.Sprintf("%s is %.60q, which is not a size", p.key, p.value), "write it like 32KB or 1M")
 		return fallback
 	}
 	return int64(n * unit)
@@ -203,7 +204,7 @@ func (s *section) size(key string, fallback int64) int64 {
 
 // seconds returns a duration: 300, 300s, 1.5m, 1h or 1d.
 func (s *section) seconds(key string, fallback time.Duration) time.Duration {
-	p := s.one(key)
+	p := s.property(key)
 	if p == nil {
 		return fallback
 	}
@@ -215,14 +216,14 @@ func (s *section) seconds(key string, fallback time.Duration) time.Duration {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0 && n*unit <= 366*86400) {
-		s.failAt(p, fmt.Sprintf("%s is %.60q, which is not a time", p.key, p.value), "write it like 30s or 5m")
+		s.recordError(p, fmt.Sprintf("%s is %.60q, which is not a time", p.key, p.value), "write it like 30s or 5m")
 		return fallback
 	}
 	return time.Duration(n * unit * float64(time.Second))
 }
 
-func (s *section) choice(key, fallback string, values ...string) string {
-	p := s.one(key)
+func (s *section) choiceValue(key, fallback string, values ...string) string {
+	p := s.property(key)
 	if p == nil {
 		return fallback
 	}
@@ -231,22 +232,22 @@ func (s *section) choice(key, fallback string, values ...string) string {
 			return value
 		}
 	}
-	s.failAt(p, fmt.Sprintf("%s is %.60q, which is not supported", p.key, p.value), "use "+orList(values))
+	s.recordError(p, fmt.Sprintf("%s is %.60q, which is not supported", p.key, p.value), "use "+orList(values))
 	return fallback
 }
 
 // ignored marks properties that have no effect here, or none on what a record becomes.
-func (s *section) ignored(keys ...string) { s.all(keys...) }
+func (s *section) ignored(keys ...string) { s.allProperties(keys...) }
 
 // required fails unless the section has the property.
 func (s *section) required(key string) {
-	if s.err == nil && len(s.all(key)) == 0 {
-		s.err = s.fail("", fmt.Sprintf("key %s is missing", key), "add it to the section")
+	if s.err == nil && len(s.allProperties(key)) == 0 {
+		s.err = s.newError("", fmt.Sprintf("key %s is missing", key), "add it to the section")
 	}
 }
 
-// finish returns the first error of the section. A property that nobody has asked for is one.
-func (s *section) finish() error {
+// checkUnused returns the first error of the section. A property that nobody has asked for is one.
+func (s *section) checkUnused() error {
 	if s.err != nil {
 		return s.err
 	}
@@ -295,12 +296,12 @@ func wildcard(pattern, text string) bool {
 
 // match returns the Match or Match_Regex of a section.
 func (s *section) match() Match {
-	m := Match{Wildcard: s.text("Match", "")}
-	if p := s.one("Match_Regex"); p != nil {
+	m := Match{Wildcard: s.stringValue("Match", "")}
+	if p := s.property("Match_Regex"); p != nil {
 		m.Regex = s.regex(p, p.value)
 	}
 	if m.Wildcard == "" && m.Regex == nil && s.err == nil {
-		s.err = s.fail("", "key Match is missing", "add Match, or Match_Regex, to the section")
+		s.err = s.newError("", "key Match is missing", "add Match, or Match_Regex, to the section")
 	}
 	return m
 }

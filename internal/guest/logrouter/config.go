@@ -4,7 +4,6 @@ package logrouter
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -58,7 +57,7 @@ func readConfig(name string) (*Config, *fluentbit.Config, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err == nil && len(data) > maxConfig {
-		err = errors.New("it is too large")
+		err = fmt.Errorf("file exceeds %d bytes", maxConfig)
 	}
 	c := &Config{}
 	if err == nil {

@@ -304,7 +304,7 @@ func hasKey(wildcard, key string) bool {
 
 func modify(f *fluentbit.Modify, r *record) {
 	for _, c := range f.Conditions {
-		if !holds(c, r.body) {
+		if !conditionHolds(c, r.body) {
 			return
 		}
 	}
@@ -313,7 +313,7 @@ func modify(f *fluentbit.Modify, r *record) {
 	}
 }
 
-func holds(c fluentbit.Condition, body object) bool {
+func conditionHolds(c fluentbit.Condition, body object) bool {
 	matchingKeys := func() bool {
 		return slices.ContainsFunc(body, func(p pair) bool { return c.KeyRegex.MatchString(p.key) })
 	}

@@ -103,7 +103,7 @@ func newRouter(c *Config, parsed *fluentbit.Config, awsConfig aws.Config, timing
 	for i, o := range parsed.Outputs {
 		if o.CloudWatch == nil {
 			component := fmt.Sprintf("output:%s:%s.%d", o.Name, o.Name, i)
-			r.log.warn(component, "the service that plugin %s sends to is not part of Coracle: nothing is sent there", o.Name)
+			r.log.warn(component, "output plugin %s is not supported by Coracle; its records are dropped", o.Name)
 			continue
 		}
 		r.outputs = append(r.outputs, newOutput(i, o.Name, o.CloudWatch, awsConfig, timing, r.log, r.done))
@@ -139,7 +139,7 @@ func (r *router) emit(tag, line string, at time.Time, c *chunk) {
 			}
 			if e := o.event(&out); e != nil {
 				e.chunk = c
-				r.tailer.hold(c)
+				r.tailer.addPending(c)
 				r.tailer.budget.add(e.size())
 				o.add(e)
 			}
@@ -147,10 +147,10 @@ func (r *router) emit(tag, line string, at time.Time, c *chunk) {
 	}
 }
 
-// done says that an event is not on its way any more.
+// done removes an event from those in flight.
 func (r *router) done(e *event) {
 	r.tailer.budget.add(-e.size())
-	r.tailer.release(e.chunk)
+	r.tailer.removePending(e.chunk)
 }
 
 // run reads and delivers until ctx ends; then it reads to the end of the files and delivers that, for a while.

@@ -34,9 +34,9 @@ const (
 )
 
 const (
-	heldOverhead = 200  // bytes of memory of an event beside its message
-	maxStreams   = 1000 // log streams that an output remembers to have created
-	callTimeout  = 30 * time.Second
+	memoryOverhead = 200  // bytes of memory of an event beside its message
+	maxStreams     = 1000 // log streams that an output remembers to have created
+	callTimeout    = 30 * time.Second
 )
 
 // event is what is delivered of a record.
@@ -48,7 +48,7 @@ type event struct {
 }
 
 func (e *event) size() int64 {
-	return int64(len(e.message) + len(e.group) + len(e.stream) + heldOverhead)
+	return int64(len(e.message) + len(e.group) + len(e.stream) + memoryOverhead)
 }
 
 // output sends events to CloudWatch Logs. One goroutine runs it; add is called by others.
@@ -221,7 +221,7 @@ func batches(events []*event) [][]*event {
 func (o *output) send(ctx context.Context, key [2]string, batch []*event) bool {
 	pause := o.timing.backoff
 	for failures := 0; ; {
-		err := o.put(ctx, key, batch)
+		err := o.putEvents(ctx, key, batch)
 		if err == nil {
 			return true
 		}
@@ -264,8 +264,8 @@ func temporary(err error) bool {
 	return false
 }
 
-// put creates the log stream, if it has not been, and puts a batch.
-func (o *output) put(ctx context.Context, key [2]string, batch []*event) error {
+// putEvents creates the log stream, if it has not been, and puts a batch.
+func (o *output) putEvents(ctx context.Context, key [2]string, batch []*event) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if !o.created[key] {

@@ -47,7 +47,7 @@ func parse(p *fluentbit.Parser, s string, now time.Time) (object, time.Time, err
 	}
 	for i := range o {
 		if kind, ok := p.Types[o[i].key]; ok {
-			o[i].value = cast(kind, o[i].value)
+			o[i].value = convertType(kind, o[i].value)
 		}
 	}
 	return decodeFields(p.Decoders, o), at, nil
@@ -145,8 +145,8 @@ func parseLTSV(s string) (object, error) {
 	return o, nil
 }
 
-// cast returns a value with the type that a parser gives its field. What cannot be converted stays.
-func cast(kind string, v any) any {
+// convertType returns a value with the type that a parser gives its field. What cannot be converted stays.
+func convertType(kind string, v any) any {
 	s, ok := text(v)
 	if !ok {
 		return v

@@ -200,7 +200,7 @@ func TestReadingPauses(t *testing.T) {
 		log: &processLog{w: w.output, now: time.Now}, budget: &budget{limit: 1000}}
 	var taken []*chunk
 	tail.emit = func(_, _ string, _ time.Time, c *chunk) {
-		tail.hold(c)
+		tail.addPending(c)
 		tail.budget.add(100)
 		taken = append(taken, c)
 	}
@@ -221,7 +221,7 @@ func TestReadingPauses(t *testing.T) {
 				t.Fatal("the position is ahead of what has been delivered")
 			}
 			tail.budget.add(-100)
-			tail.release(c)
+			tail.removePending(c)
 		}
 		if s := tail.sources[0]; s.committed != s.offset {
 			t.Fatalf("the position is %d, want %d", s.committed, s.offset)
@@ -282,7 +282,7 @@ func TestTemplatesAndOrder(t *testing.T) {
 	if got := w.wait("fallback", "fallback", 1); got[0] != cri(2, "F", "something else") {
 		t.Errorf("the event is %q", got)
 	}
-	if !strings.Contains(w.output.String(), "the service that plugin es sends to is not part of Coracle") {
+	if !strings.Contains(w.output.String(), "output plugin es is not supported by Coracle") {
 		t.Errorf("the log is %s", w.output)
 	}
 }

@@ -63,7 +63,7 @@ type chunk struct {
 	sealed  bool
 }
 
-// budget counts the bytes that are on their way.
+// budget counts the bytes that are in flight.
 type budget struct {
 	mu    sync.Mutex
 	used  int64
@@ -171,7 +171,7 @@ func endsLine(f *os.File, offset int64) bool {
 	return err == nil && b[0] == '\n'
 }
 
-// poll reads what is new, until nothing is or too much is on its way. It reports whether it has read all.
+// poll reads what is new, until nothing is or too many bytes are in flight. It reports whether it has read all.
 func (t *tailer) poll() (all bool) {
 	t.scan()
 	all = true
@@ -207,7 +207,7 @@ func (t *tailer) read(s *source) bool {
 		t.mu.Unlock()
 	}
 	for range maxRounds {
-		if !t.lines(s) {
+		if !t.takeLines(s) {
 			return false
 		}
 		if t.budget.full() {
@@ -233,8 +233,9 @@ func (t *tailer) fill(s *source) (int, error) {
 	return n, err
 }
 
-// lines takes the complete lines of the buffer, and reports false when it has stopped because too much is on its way.
-func (t *tailer) lines(s *source) bool {
+// takeLines takes the complete lines of the buffer, and reports false when it has stopped because too many bytes are in
+// flight.
+func (t *tailer) takeLines(s *source) bool {
 	c := &chunk{source: s}
 	t.mu.Lock()
 	s.chunks = append(s.chunks, c)
@@ -279,19 +280,19 @@ func (t *tailer) lines(s *source) bool {
 	if cap(s.buffer) > 4*blockSize && len(s.buffer) < blockSize {
 		s.buffer = slices.Clone(s.buffer)
 	}
-	t.seal(c)
+	t.closeChunk(c)
 	return finished
 }
 
-// hold adds to what has to be delivered of a chunk.
-func (t *tailer) hold(c *chunk) {
+// addPending adds an event to those of a chunk that are not delivered.
+func (t *tailer) addPending(c *chunk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c.pending++
 }
 
-// seal ends a chunk where its file has been read to.
-func (t *tailer) seal(c *chunk) {
+// closeChunk ends a chunk where its file has been read to.
+func (t *tailer) closeChunk(c *chunk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	end := c.source.offset
@@ -302,8 +303,8 @@ func (t *tailer) seal(c *chunk) {
 	t.advance(c.source)
 }
 
-// release says that something of a chunk has been delivered.
-func (t *tailer) release(c *chunk) {
+// removePending marks one event of a chunk as delivered.
+func (t *tailer) removePending(c *chunk) {
 	if c == nil {
 		return
 	}
