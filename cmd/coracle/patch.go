@@ -20,7 +20,7 @@ const patchDeadline = 72 * time.Hour
 func patchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "patch",
-		Short: "Patch the operating system of what EKS runs out of sight",
+		Short: "Patch machines that EKS manages",
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(patchFargateCommand())
@@ -34,9 +34,9 @@ func patchFargateCommand() *cobra.Command {
 		Short: "Move Fargate pods to patched machines",
 		Long: `Move Fargate pods to patched machines, as EKS does when there is a patch of their operating system.
 
-The pods are evicted, one availability zone after the other, so that their owners make others. What a disruption
-budget keeps is tried again until the deadline, and then deleted; an event of the pod, and the daemon's log, say when
-that is. The command does not wait for any of it.`,
+The pods are evicted, one availability zone after the other, and their controllers replace them. Evictions that a
+PodDisruptionBudget refuses are retried until the deadline; then the pods are deleted. An event of the pod, and the
+daemon's log, say when that is. The command does not wait for any of it.`,
 		Example: `  coracle patch fargate --cluster demo
   coracle patch fargate --cluster demo --profile web --deadline 10m`,
 		Args: cobra.NoArgs,
