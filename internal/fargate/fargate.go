@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -21,11 +22,15 @@ const (
 	ProfileLabel = "eks.amazonaws.com/fargate-profile"
 	// ComputeType is the label and the taint of Fargate's nodes, with the value "fargate". As an annotation of a pod,
 	// with the value "ec2", it keeps the pod off Fargate.
-	ComputeType = "eks.amazonaws.com/compute-type"
+	ComputeType = fargatenode.ComputeType
 	// CapacityAnnotation is the annotation of a pod with the [Size] that was provisioned.
 	CapacityAnnotation = "CapacityProvisioned"
 	// LoggingAnnotation is the annotation of a pod that says whether its logs are routed.
 	LoggingAnnotation = "Logging"
+
+	// ServiceLinkedRole is the name of the role in which EKS runs pods on Fargate.
+	// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-fargate.html
+	ServiceLinkedRole = "AWSServiceRoleForAmazonEKSForFargate"
 
 	// SchedulerUser is the Kubernetes user of the scheduler.
 	SchedulerUser = "eks:fargate-scheduler"

@@ -18,7 +18,7 @@ import (
 
 // Errors that table operations return, wrapped with the table and key.
 var (
-	// ErrNotFound reports that the row does not exist.
+	// ErrNotFound reports that the row does not exist. See [IgnoreNotFound].
 	ErrNotFound = errors.New("not found")
 	// ErrExists reports that a row to be created exists already.
 	ErrExists = errors.New("already exists")
@@ -28,6 +28,14 @@ var (
 	// second case it may have; nothing was acknowledged.
 	ErrUnavailable = errors.New("etcd does not answer")
 )
+
+// IgnoreNotFound returns nil for [ErrNotFound], and any other error as it is.
+func IgnoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
 
 // Store is an open set of tables. It is safe for concurrent use.
 type Store struct {

@@ -76,6 +76,25 @@ func (p *Places) AcquireN(ctx context.Context, of string, n int64) (held context
 	return held, func() { shrink(0) }, nil
 }
 
+// AcquireBoth waits for n places of a holder in first, and then for n places of another one in second: who waits in
+// first takes nothing from the holders of second.
+func AcquireBoth(ctx context.Context, n int64, first *Places, firstOf string, second *Places, secondOf string) (
+	release func(), err error) {
+	ctx, releaseFirst, err := first.AcquireN(ctx, firstOf, n)
+	if err != nil {
+		return nil, err
+	}
+	_, releaseSecond, err := second.AcquireN(ctx, secondOf, n)
+	if err != nil {
+		releaseFirst()
+		return nil, err
+	}
+	return func() {
+		releaseSecond()
+		releaseFirst()
+	}, nil
+}
+
 // Reserve waits for n places as AcquireN does, for one who does not know yet how many it needs. shrink gives back all
 // but so many of them; it never takes more. The caller ends with shrink(0).
 func (p *Places) Reserve(ctx context.Context, of string, n int64) (held context.Context, shrink func(to int64),

@@ -27,6 +27,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 var boats = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "boats"}
@@ -241,7 +242,7 @@ func TestAnAddonRecoversByItselfWhenItsCauseGoes(t *testing.T) {
 	})
 	t.Run("there is no room", func(t *testing.T) {
 		w := w.in(t)
-		w.must(ignoreNotFound(w.kube.CoreV1().Nodes().Delete(t.Context(), "node-0", metav1.DeleteOptions{})))
+		w.must(store.IgnoreNotFound(w.kube.CoreV1().Nodes().Delete(t.Context(), "node-0", metav1.DeleteOptions{})))
 		eventually.Nil(w, "the scheduler knows of no node", w.unschedulable())
 		w.must(w.kube.AppsV1().Deployments("kube-system").DeleteCollection(t.Context(), metav1.DeleteOptions{},
 			metav1.ListOptions{LabelSelector: "none"}))

@@ -316,7 +316,7 @@ func (w *fixture) update(name string, conflicts ekstypes.ResolveConflicts, chang
 	w.must(err)
 	a := row.Value
 	last, err := record.Updates(w.store).Get(w.Context(), w.updateKey(a.LastUpdateID))
-	w.must(ignoreNotFound(err))
+	w.must(store.IgnoreNotFound(err))
 	before := a.Now(last.Value)
 	u := record.Update{
 		ID: uuid.NewString(), Cluster: w.cluster.Name, ClusterID: w.cluster.ID, AddonName: name, AddonID: a.ID,

@@ -39,7 +39,7 @@ func (e *engine) loadAddon(ctx context.Context, key string) (*addon, error) {
 		return nil, err
 	}
 	a := &addon{e: e, row: row.Value, memory: e.memoryOf(key)}
-	if a.saved, err = e.states.Copy(ctx, key); ignoreNotFound(err) != nil {
+	if a.saved, err = e.states.Copy(ctx, key); store.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	if a.saved.Value.AddonID == a.row.ID {
@@ -52,18 +52,18 @@ func (e *engine) loadAddon(ctx context.Context, key string) (*addon, error) {
 	}
 	at := record.ClusterKey(a.row.Account, a.row.Region, a.row.Cluster)
 	cluster, err := e.clusters.Get(ctx, at)
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	plane, err := e.planes.Get(ctx, at)
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	a.cluster, a.plane = cluster.Value, plane.Value
 	if a.row.LastUpdateID != "" {
 		last, err := e.updates.Get(ctx, record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster,
 			a.row.LastUpdateID))
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 		a.last = last.Value
@@ -81,7 +81,7 @@ func (e *engine) dropState(ctx context.Context, key string) error {
 			return err
 		}
 	}
-	return ignoreNotFound(e.o.Store.Txn(ctx, e.states.RemoveOp(key)))
+	return store.IgnoreNotFound(e.o.Store.Txn(ctx, e.states.RemoveOp(key)))
 }
 
 // saveState writes the observed state of the add-on if it has changed. It is called before each action that must be
@@ -137,12 +137,4 @@ func (a *addon) requeueAfter(after time.Duration) {
 	if a.requeue == 0 || after < a.requeue {
 		a.requeue = max(after, time.Millisecond)
 	}
-}
-
-// ignoreNotFound returns nil for ErrNotFound, and any other error as it is.
-func ignoreNotFound(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }

@@ -215,19 +215,19 @@ func (a *addon) deleteRecords(ctx context.Context) error {
 		default:
 			err = e.o.Store.Txn(ctx, e.identity.RemoveOp(p.Key))
 		}
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	crashRecordsLeft.Here()
 	row, err := e.addons.Get(ctx, key)
 	if err != nil {
-		return ignoreNotFound(err)
+		return store.IgnoreNotFound(err)
 	}
 	if row.Value.ID != a.row.ID {
 		return errGone
 	}
-	if err := e.o.Store.Txn(ctx, e.addons.DeleteOp(row), e.states.RemoveOp(key)); ignoreNotFound(err) != nil {
+	if err := e.o.Store.Txn(ctx, e.addons.DeleteOp(row), e.states.RemoveOp(key)); store.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if a.server != nil {

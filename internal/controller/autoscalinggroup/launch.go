@@ -16,6 +16,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/uuid"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -210,7 +211,7 @@ func (c *Controller) runLaunch(ctx context.Context, v *view, key string, l recor
 			func(r store.Row[record.AutoScalingLaunch]) bool { return r.Key == key })
 	}
 	if err != nil {
-		switch errorCode(err) {
+		switch apierror.Code(err) {
 		case "", "InternalError", "InternalFailure", "ServiceUnavailable", "RequestLimitExceeded", "Throttling":
 			return fmt.Errorf("ask EC2: %w", err) // it may have launched something, or not: ask again
 		}
@@ -269,11 +270,11 @@ func (c *Controller) templateType(ctx context.Context, v *view, spec *types.Laun
 // launchRefused records a launch that EC2 refused, as an activity that failed.
 func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause string, err error,
 	also ...store.Op) error {
-	if errorCode(err) == "" && ctx.Err() != nil {
+	if apierror.Code(err) == "" && ctx.Err() != nil {
 		return err
 	}
-	what := strings.TrimSuffix(strings.TrimSpace(message(err)), ".") + ". "
-	switch errorCode(err) {
+	what := strings.TrimSuffix(strings.TrimSpace(apierror.Message(err)), ".") + ". "
+	switch apierror.Code(err) {
 	case "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound",
 		"InvalidLaunchTemplateName.NotFoundException":
 		what = "You must use a valid fully-formed launch template. " + what
@@ -282,7 +283,7 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 			"There are not enough free addresses in subnet '%s' to satisfy the requested number of instances. ",
 			p.subnet)
 	case "InsufficientInstanceCapacity", "UnauthorizedOperation":
-		what = errorCode(err) + " - " + what
+		what = apierror.Code(err) + " - " + what
 	}
 	if _, ok := errors.AsType[invalidTraffic](err); ok {
 		what += "Validating load balancer configuration failed."
@@ -293,7 +294,7 @@ func (c *Controller) launchRefused(ctx context.Context, v *view, p pool, cause s
 		p.subnet)
 	activity.StatusCode, activity.StatusMessage = types.ScalingActivityStatusCodeFailed, what
 	activity.EndTime, activity.Progress = c.now(), 100
-	switch errorCode(err) {
+	switch apierror.Code(err) {
 	case "InsufficientFreeAddressesInSubnet", "InvalidSubnetID.NotFound", "InvalidSubnet":
 		c.recordFailure(v, p.location.key())
 	case "InsufficientInstanceCapacity", "Unsupported", "UnsupportedOperation", "SpotMaxPriceTooLow",

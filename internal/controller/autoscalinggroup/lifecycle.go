@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
 	"github.com/google/uuid"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -407,7 +407,7 @@ func (c *Controller) takeDown(ctx context.Context, v *view) error {
 // terminate asks EC2 to terminate instances: together, or one by one when that fails because of one of them.
 func (c *Controller) terminate(ctx context.Context, v *view, ids []string) error {
 	_, err := v.client.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
-	if err == nil || errorCode(err) == "InvalidInstanceID.NotFound" && len(ids) == 1 {
+	if err == nil || apierror.Code(err) == "InvalidInstanceID.NotFound" && len(ids) == 1 {
 		return nil
 	}
 	if len(ids) == 1 {
@@ -439,7 +439,7 @@ func (c *Controller) detachInstance(ctx context.Context, v *view, m *member) err
 	if m.isAlive() {
 		_, err := v.client.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{m.row.ID},
 			Tags: []ec2types.Tag{{Key: aws.String(groupTag)}}})
-		if err != nil && errorCode(err) != "InvalidInstanceID.NotFound" {
+		if err != nil && apierror.Code(err) != "InvalidInstanceID.NotFound" {
 			return fmt.Errorf("untag it: %w", err)
 		}
 	}
@@ -468,22 +468,4 @@ func (c *Controller) moveStandby(ctx context.Context, v *view, m *member) error 
 		m.instance.SubnetID)
 	activity.StatusCode, activity.EndTime, activity.Progress = types.ScalingActivityStatusCodeSuccessful, c.now(), 100
 	return c.putInstance(ctx, m, c.activities.PutOp(v.activityKey(activity.ID), activity))
-}
-
-// errorCode returns the AWS error code of err.
-func errorCode(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return ""
-}
-
-// message returns what AWS said.
-func message(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) && api.ErrorMessage() != "" {
-		return api.ErrorMessage()
-	}
-	return err.Error()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -249,7 +250,7 @@ func (c *Controller) findRemnant(ctx context.Context, v *view, r *refreshing, ro
 // currentKinds returns a function that reports whether the configuration would launch the type of an instance.
 func (c *Controller) currentKinds(ctx context.Context, v *view) (func(*member) bool, error) {
 	options, _, err := c.options(ctx, v)
-	if err != nil && errorCode(err) == "" {
+	if err != nil && apierror.Code(err) == "" {
 		return nil, err
 	}
 	return func(m *member) bool {

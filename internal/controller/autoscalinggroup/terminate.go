@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -131,7 +132,7 @@ func (c *Controller) chooseInstances(ctx context.Context, v *view, excess int32)
 func (c *Controller) currentTemplates(ctx context.Context, v *view) (map[string]bool, error) {
 	current := make(map[string]bool)
 	options, _, err := c.options(ctx, v)
-	if errorCode(err) != "" {
+	if apierror.Code(err) != "" {
 		return current, nil // the template is gone: nothing is current
 	}
 	for _, o := range options {
@@ -249,7 +250,7 @@ func (c *Controller) rebalance(ctx context.Context, v *view) error {
 		}
 	}
 	p, err := c.newPlan(ctx, v, false)
-	if errorCode(err) != "" {
+	if apierror.Code(err) != "" {
 		return nil // launching would say what is wrong
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	v2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	"github.com/google/uuid"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/balancing"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -176,7 +177,7 @@ func (c *Controller) deregisterInstance(ctx context.Context, v *view, s *source,
 		_, err = v.targets.DeregisterTargets(ctx, &v2.DeregisterTargetsInput{TargetGroupArn: &s.Identifier,
 			Targets: targetsOf([]string{id})})
 	}
-	switch errorCode(err) {
+	switch apierror.Code(err) {
 	case "LoadBalancerNotFound", "TargetGroupNotFound", "InvalidInstance", "InvalidTarget":
 		return nil // it is not registered
 	}
@@ -202,7 +203,7 @@ func targetsOf(ids []string) (all []v2types.TargetDescription) {
 
 // isRefusal reports whether Elastic Load Balancing has refused, rather than failed to answer.
 func isRefusal(err error) bool {
-	switch errorCode(err) {
+	switch apierror.Code(err) {
 	case "", "InternalError", "InternalFailure", "ServiceUnavailable", "RequestLimitExceeded", "Throttling":
 		return false
 	}
@@ -211,7 +212,7 @@ func isRefusal(err error) bool {
 
 // refusal returns what an activity says of a refusal of Elastic Load Balancing.
 func refusal(err error) string {
-	return strings.TrimSuffix(strings.TrimSpace(message(err)), ".") + ". Updating load balancer configuration failed."
+	return strings.TrimSuffix(strings.TrimSpace(apierror.Message(err)), ".") + ". Updating load balancer configuration failed."
 }
 
 // registerMember registers a member that is about to be in service with the traffic sources of its group. The error of

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -94,13 +95,13 @@ func (c *Controller) startInstance(ctx context.Context, v *view, m *member) erro
 		m.state = ec2types.InstanceStateNamePending
 		return nil
 	}
-	if errorCode(err) == "" {
+	if apierror.Code(err) == "" {
 		return fmt.Errorf("start it: %w", err)
 	}
-	if errorCode(err) == "IncorrectInstanceState" {
+	if apierror.Code(err) == "IncorrectInstanceState" {
 		return nil // it has been started, or terminated, since: its row says so in a moment
 	}
-	m.machine.FailureCode, m.machine.Failure = errorCode(err), message(err)
+	m.machine.FailureCode, m.machine.Failure = apierror.Code(err), apierror.Message(err)
 	return c.launchFailed(ctx, v, m)
 }
 
@@ -155,7 +156,7 @@ func (c *Controller) enterWarmPool(ctx context.Context, v *view, m *member) erro
 				return nil // its user data would not run again
 			}
 			_, err := v.client.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{m.row.ID}})
-			if err != nil && errorCode(err) != "IncorrectInstanceState" {
+			if err != nil && apierror.Code(err) != "IncorrectInstanceState" {
 				return fmt.Errorf("stop it: %w", err)
 			}
 			return nil

@@ -8,6 +8,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -42,7 +43,7 @@ const recovered = 20 * time.Second
 
 // issueCode returns EKS's code for the cause of an error.
 func issueCode(err error) ekstypes.ClusterIssueCode {
-	switch errorCode(err) {
+	switch apierror.Code(err) {
 	case "InvalidSubnetID.NotFound":
 		return ekstypes.ClusterIssueCodeEc2SubnetNotFound
 	case "InvalidGroup.NotFound", "InvalidSecurityGroupID.NotFound":

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -131,7 +131,7 @@ func (c *Controller) securityGroup(ctx context.Context, client EC2, cluster reco
 				UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: group.GroupId}},
 			}},
 		})
-		if err != nil && errorCode(err) != "InvalidPermission.Duplicate" {
+		if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
 			return "", fmt.Errorf("let members of security group %s reach each other: %w", *group.GroupId, err)
 		}
 	}
@@ -286,7 +286,7 @@ func (c *Controller) removeNetwork(ctx context.Context, cluster record.Cluster) 
 		return err
 	}
 	_, err = client.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: group.GroupId})
-	if err != nil && errorCode(err) != "InvalidGroup.NotFound" {
+	if err != nil && apierror.Code(err) != "InvalidGroup.NotFound" {
 		return fmt.Errorf("delete the cluster's security group %s: %w", *group.GroupId, err)
 	}
 	return nil
@@ -295,7 +295,7 @@ func (c *Controller) removeNetwork(ctx context.Context, cluster record.Cluster) 
 func deleteInterface(ctx context.Context, client EC2, i ec2types.NetworkInterface) error {
 	_, err := client.DeleteNetworkInterface(ctx,
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: i.NetworkInterfaceId})
-	if err != nil && errorCode(err) != "InvalidNetworkInterfaceID.NotFound" {
+	if err != nil && apierror.Code(err) != "InvalidNetworkInterfaceID.NotFound" {
 		return fmt.Errorf("delete the cluster's network interface %s: %w", aws.ToString(i.NetworkInterfaceId), err)
 	}
 	return nil
@@ -303,13 +303,4 @@ func deleteInterface(ctx context.Context, client EC2, i ec2types.NetworkInterfac
 
 func newFilter(name, value string) ec2types.Filter {
 	return ec2types.Filter{Name: &name, Values: []string{value}}
-}
-
-// errorCode returns the error code of an AWS API error, or empty.
-func errorCode(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return ""
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // Ways in which a role was authorized, of FargateProfileState.Mapped, and the type of the access entry.
@@ -46,7 +48,7 @@ func (p *profilePass) checkRole(ctx context.Context) error {
 		return nil
 	}
 	_, err := record.Roles(p.c.o.Store).Get(ctx, record.RoleKey(p.row.Account, roleName(p.row)))
-	if err != nil && ignoreNotFound(err) == nil {
+	if err != nil && store.IgnoreNotFound(err) == nil {
 		return newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, true,
 			"The pod execution role "+p.row.PodExecutionRoleARN+" does not exist.", p.row.PodExecutionRoleARN)
 	}
@@ -108,7 +110,7 @@ func (p *profilePass) entryToken() string { return "fargate-" + p.row.ID }
 func (p *profilePass) ensureEntry(ctx context.Context) error {
 	entry, err := p.c.entries.Get(ctx, record.AccessEntryKey(p.row.Account, p.row.Region, p.row.Cluster,
 		p.row.PodExecutionRoleARN))
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if err == nil && entry.Value.ClusterID == p.cluster.ID {
@@ -153,7 +155,7 @@ func (p *profilePass) isEntryOurs(ctx context.Context) (bool, error) {
 	entry, err := p.c.entries.Get(ctx, record.AccessEntryKey(p.row.Account, p.row.Region, p.row.Cluster,
 		p.row.PodExecutionRoleARN))
 	if err != nil {
-		return false, ignoreNotFound(err)
+		return false, store.IgnoreNotFound(err)
 	}
 	e := entry.Value
 	return e.ClusterID == p.row.ClusterID && e.Type == entryType && e.ID == p.state.EntryID, nil
@@ -167,7 +169,7 @@ func (p *profilePass) ownsEntry(ctx context.Context, entry record.AccessEntry) (
 	}
 	for _, key := range p.c.profilesOf(p.row.Key()) {
 		other, err := p.c.profiles.Get(ctx, key)
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return false, err
 		}
 		state, unknown := p.c.states.Get(ctx, key)
@@ -185,7 +187,7 @@ func (c *Controller) isRoleAuthorized(ctx context.Context, s *server, cluster re
 	p record.FargateProfile) (bool, error) {
 	if usesAccessEntries(cluster) {
 		entry, err := c.entries.Get(ctx, record.AccessEntryKey(p.Account, p.Region, p.Cluster, p.PodExecutionRoleARN))
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return false, err
 		}
 		if err == nil && entry.Value.ClusterID == cluster.ID {
@@ -235,7 +237,7 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 	}
 	for _, key := range p.c.profilesOf(p.row.Key()) {
 		other, err := p.c.profiles.Get(ctx, key)
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return err
 		}
 		if err == nil && other.Value.ID != p.row.ID && !other.Value.Deleting &&
@@ -250,7 +252,7 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 	if ours {
 		_, err := p.c.o.EKS(p.row.Account, p.row.Region).DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{
 			ClusterName: &p.row.Cluster, PrincipalArn: &p.row.PodExecutionRoleARN})
-		if err != nil && errorCode(err) != "ResourceNotFoundException" && errorCode(err) != "InvalidRequestException" {
+		if err != nil && apierror.Code(err) != "ResourceNotFoundException" && apierror.Code(err) != "InvalidRequestException" {
 			// the mode may have changed
 			return fmt.Errorf("delete the access entry of %s: %w", p.row.PodExecutionRoleARN, err)
 		}

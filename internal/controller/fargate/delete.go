@@ -73,7 +73,7 @@ func (p *profilePass) podUIDs(ctx context.Context) (map[string]bool, error) {
 	uids := map[string]bool{}
 	for _, key := range p.c.podsOf(p.row.Key()) {
 		row, err := p.c.pods.Get(ctx, key)
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 		if err == nil && row.Value.Profile == p.row.Name && row.Value.ClusterID == p.row.ClusterID {
@@ -160,7 +160,7 @@ func (p *profilePass) deleteRecords(ctx context.Context) error {
 	key := p.row.Key()
 	row, err := p.c.profiles.Get(ctx, key)
 	if err != nil {
-		return ignoreNotFound(err)
+		return store.IgnoreNotFound(err)
 	}
 	if row.Value.ID != p.row.ID {
 		return errGone

@@ -101,13 +101,13 @@ func (p *podPass) machineExists(ctx context.Context) (bool, error) {
 	instance, err := p.c.instances.Get(ctx, key)
 	if err == nil {
 		machine, err := p.c.machines.Get(ctx, key)
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return false, err
 		}
 		if record.InstanceState(instance.Value, machine.Value) != ec2types.InstanceStateNameTerminated {
 			return true, nil
 		}
-	} else if ignoreNotFound(err) != nil {
+	} else if store.IgnoreNotFound(err) != nil {
 		return false, err
 	}
 	if row.NetworkInterfaceID == "" {
@@ -115,7 +115,7 @@ func (p *podPass) machineExists(ctx context.Context) (bool, error) {
 	}
 	_, err = record.NetworkInterfaces(p.c.o.Store).Get(ctx, record.EC2Key(row.Account, row.Region,
 		row.NetworkInterfaceID))
-	return err == nil, ignoreNotFound(err)
+	return err == nil, store.IgnoreNotFound(err)
 }
 
 // findMachine records the machine that was launched for the pod, if one was.

@@ -42,8 +42,7 @@ import (
 
 // ServiceLinkedRole is the name of the role in which EKS runs pods on Fargate: Options have clients with its
 // credentials.
-// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-fargate.html
-const ServiceLinkedRole = "AWSServiceRoleForAmazonEKSForFargate"
+const ServiceLinkedRole = fargate.ServiceLinkedRole
 
 const (
 	// managerAgent is the user agent of eks:fargate-manager in the audit log, and its field manager.

@@ -40,7 +40,7 @@ func (c *Controller) Patch(
 			}
 			return nil
 		})
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return n, err
 		}
 		if err == nil && marked {

@@ -44,7 +44,7 @@ func (c *Controller) reconcilePod(ctx context.Context, key string) (reconcile.Re
 	clusterKey := store.Key(parts[:record.ClusterKeyParts]...)
 	p.uid = parts[record.ClusterKeyParts]
 	row, err := c.pods.Get(ctx, key)
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, err
 	}
 	p.pod, p.saved = row, row.Value
@@ -57,7 +57,7 @@ func (c *Controller) reconcilePod(ctx context.Context, key string) (reconcile.Re
 		c.byMachine.Store(p.machineKey(), key)
 	}
 	cluster, err := c.clusters.Get(ctx, clusterKey)
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, err
 	}
 	p.clusterGone = err != nil || p.hasRecord() && cluster.Value.ID != p.pod.Value.ClusterID
@@ -187,7 +187,7 @@ func (p *podPass) machine(ctx context.Context) (record.Machine, bool, error) {
 		return record.Machine{}, false, err
 	}
 	machine, err := p.c.machines.Get(ctx, p.machineKey())
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return record.Machine{}, false, err
 	}
 	dead := instance.Value.Wanted == ec2types.InstanceStateNameTerminated ||

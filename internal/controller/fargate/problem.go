@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"github.com/aws/smithy-go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/kube/client"
-	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // problem is an error that the profile's owner can do something about: it is shown as an issue instead of being logged.
@@ -36,9 +35,9 @@ func asProblem(err error, profile string) (*problem, bool) {
 		err = newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, false, err.Error(), profile)
 		return p, errors.As(err, &p)
 	}
-	switch errorCode(err) {
+	switch apierror.Code(err) {
 	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
-		err = newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, true, message(err), profile)
+		err = newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, true, apierror.Message(err), profile)
 		return p, errors.As(err, &p)
 	}
 	return nil, false
@@ -61,30 +60,4 @@ func isRefusal(err error) bool {
 	default:
 		return apierrors.IsInternalError(err) && strings.Contains(s.Message, "failed calling webhook")
 	}
-}
-
-// errorCode returns the AWS error code of err, "" when it has none.
-func errorCode(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return ""
-}
-
-// message returns what AWS says of err, or err itself.
-func message(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorMessage()
-	}
-	return err.Error()
-}
-
-// ignoreNotFound returns nil for ErrNotFound, and any other error as it is.
-func ignoreNotFound(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }

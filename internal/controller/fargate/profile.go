@@ -70,7 +70,7 @@ func (c *Controller) loadProfile(ctx context.Context, key string) (*profilePass,
 		return nil, err
 	}
 	p := &profilePass{c: c, row: row.Value}
-	if p.saved, err = c.states.Copy(ctx, key); ignoreNotFound(err) != nil {
+	if p.saved, err = c.states.Copy(ctx, key); store.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	if p.saved.Value.ProfileID == p.row.ID {
@@ -82,7 +82,7 @@ func (c *Controller) loadProfile(ctx context.Context, key string) (*profilePass,
 		p.state.ProfileID = p.row.ID // the rest is of another profile of that name
 	}
 	cluster, err := c.clusters.Get(ctx, record.ClusterKey(p.row.Account, p.row.Region, p.row.Cluster))
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	p.cluster, p.clusterGone = cluster.Value, err != nil || cluster.Value.ID != p.row.ClusterID

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -46,7 +47,7 @@ func (p *podPass) ensureMachine(ctx context.Context) (time.Duration, error) {
 	}
 	profile, err := p.c.profiles.Get(ctx, record.FargateProfileKey(row.Account, row.Region, row.Cluster, row.Profile))
 	if err != nil {
-		return retryInterval, ignoreNotFound(err) // it is going
+		return retryInterval, store.IgnoreNotFound(err) // it is going
 	}
 	if profile.Value.ID != row.ProfileID {
 		return retryInterval, nil // likewise
@@ -161,11 +162,11 @@ func (p *podPass) launch(ctx context.Context, profile record.FargateProfile, pod
 			IPv6: p.isIPv6(), NodeConfig: config,
 		})
 		switch {
-		case errorCode(err) == "InsufficientFreeAddressesInSubnet":
-			reason = message(err)
+		case apierror.Code(err) == "InsufficientFreeAddressesInSubnet":
+			reason = apierror.Message(err)
 			continue
-		case errorCode(err) != "":
-			return false, message(err), nil
+		case apierror.Code(err) != "":
+			return false, apierror.Message(err), nil
 		case err != nil:
 			return false, "", fmt.Errorf("launch a machine: %w", err)
 		}

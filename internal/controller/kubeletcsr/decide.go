@@ -15,6 +15,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	"github.com/coracle-eks/coracle/internal/kube/nodename"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -23,8 +24,6 @@ import (
 const (
 	nodePrefix = "system:node:"
 	nodesGroup = "system:nodes"
-	// fargatePrefix is the difference between the name of a Fargate node and the DNS name of its network interface.
-	fargatePrefix = "fargate-"
 )
 
 // Bounds of a request, in bytes, and of an RSA key in it: the time that checking a signature takes grows with the
@@ -92,7 +91,7 @@ func parseRequest(request *certificatesv1.CertificateSigningRequest) (c *claim, 
 	c = &claim{node: node, names: r.DNSNames}
 	if s := spec.Extra["sessionName"]; len(s) == 1 && strings.HasPrefix(s[0], "i-") {
 		c.session = s[0]
-	} else if len(s) == 1 && s[0] == node && strings.HasPrefix(node, fargatePrefix) {
+	} else if len(s) == 1 && s[0] == node && strings.HasPrefix(node, fargatenode.NamePrefix) {
 		c.fargate = true
 	}
 	for _, ip := range r.IPAddresses {
@@ -159,8 +158,9 @@ func (c *Controller) fargateMachines(ctx context.Context, cluster record.Cluster
 			err != nil {
 			continue
 		}
+		name := strings.ToLower(p.NodeName)
 		found = append(found, instance{id: p.InstanceID, addresses: []netip.Addr{address},
-			names: []string{strings.ToLower(p.NodeName), strings.ToLower(strings.TrimPrefix(p.NodeName, fargatePrefix))}})
+			names: []string{name, strings.TrimPrefix(name, fargatenode.NamePrefix)}})
 	}
 	return found, nil
 }

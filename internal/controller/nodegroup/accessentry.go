@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -20,7 +21,7 @@ func (g *group) siblings() string { return store.Prefix(g.row.Account, g.row.Reg
 func (g *group) ensureAccessEntry(ctx context.Context) error {
 	entry, err := record.AccessEntries(g.c.o.Store).Get(ctx, record.AccessEntryKey(g.row.Account, g.row.Region,
 		g.row.Cluster, g.row.NodeRoleARN))
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if err == nil && entry.Value.ClusterID == g.cluster.ID {
@@ -50,7 +51,7 @@ func (g *group) ensureAccessEntry(ctx context.Context) error {
 		ClusterName: &g.row.Cluster, PrincipalArn: &g.row.NodeRoleARN, Type: aws.String("EC2_LINUX"),
 		ClientRequestToken: ptr(g.entryToken()),
 	})
-	if err != nil && errorCode(err) != "ResourceInUseException" {
+	if err != nil && apierror.Code(err) != "ResourceInUseException" {
 		return fmt.Errorf("create an access entry for %s: %w", g.row.NodeRoleARN, err)
 	}
 	crashEntry.Here()
@@ -66,7 +67,7 @@ func (g *group) entryToken() string { return "nodegroup-" + g.row.ID }
 func (g *group) removeAccessEntry(ctx context.Context) error {
 	_, err := g.eks.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: &g.row.Cluster,
 		PrincipalArn: &g.row.NodeRoleARN})
-	if err != nil && errorCode(err) != "ResourceNotFoundException" && errorCode(err) != "InvalidRequestException" {
+	if err != nil && apierror.Code(err) != "ResourceNotFoundException" && apierror.Code(err) != "InvalidRequestException" {
 		// the mode may have changed
 		return fmt.Errorf("delete the access entry of %s: %w", g.row.NodeRoleARN, err)
 	}

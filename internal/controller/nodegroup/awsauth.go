@@ -13,6 +13,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // Ways in which a role was let in, of NodegroupState.Mapped.
@@ -97,7 +98,7 @@ func (g *group) revokeAccess(ctx context.Context) error {
 			continue
 		}
 		state, err := g.c.states.Get(ctx, other.Key)
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return err
 		}
 		if !other.Value.Deleting || state.Value.NodegroupID == other.Value.ID && state.Value.AutoScalingGroup != "" {

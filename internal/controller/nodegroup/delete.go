@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -67,7 +68,7 @@ func (g *group) removeScalingGroup(ctx context.Context) (wait time.Duration, gon
 		_, err := g.scaling.UpdateAutoScalingGroup(ctx,
 			&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name, MinSize: zero, MaxSize: zero,
 				DesiredCapacity: zero})
-		if err != nil && errorCode(err) != "ScalingActivityInProgress" {
+		if err != nil && apierror.Code(err) != "ScalingActivityInProgress" {
 			return 0, false, fmt.Errorf("empty Auto Scaling group %s: %w", name, err)
 		}
 		crashEmptied.Here()
@@ -87,7 +88,7 @@ func (g *group) removeScalingGroup(ctx context.Context) (wait time.Duration, gon
 	if g.asg.Status == nil { // not on its way already
 		_, err = g.scaling.DeleteAutoScalingGroup(ctx,
 			&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: &name})
-		switch errorCode(err) {
+		switch apierror.Code(err) {
 		case "ResourceInUse", "ScalingActivityInProgress":
 			return earlierWait(wait, afterwards), false, nil
 		}
@@ -108,11 +109,11 @@ func (g *group) removeTemplate(ctx context.Context) error {
 		return err
 	}
 	_, err = g.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: found.LaunchTemplateId})
-	if err != nil && errorCode(err) != "InvalidLaunchTemplateId.NotFound" {
+	if err != nil && apierror.Code(err) != "InvalidLaunchTemplateId.NotFound" {
 		return &problem{ekstypes.Issue{
 			Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateDeletionFailure,
 			Message: ptr("We could not delete the EC2 launch template for your managed node group. " +
-				message(err)),
+				apierror.Message(err)),
 			ResourceIds: []string{aws.ToString(found.LaunchTemplateId)},
 		}}
 	}
@@ -137,7 +138,7 @@ func (g *group) deleteRecords(ctx context.Context) error {
 	key := g.row.Key()
 	row, err := g.c.groups.Get(ctx, key)
 	if err != nil {
-		return ignoreNotFound(err)
+		return store.IgnoreNotFound(err)
 	}
 	if row.Value.ID != g.row.ID {
 		return errGone

@@ -15,6 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/nodegroup/drain"
 	"github.com/coracle-eks/coracle/internal/crash"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // reserve is the part of the two minutes' notice of a spot instance that is reserved for draining: the drain begins
@@ -135,7 +136,7 @@ func (g *group) drainMember(ctx context.Context, m member) (time.Duration, error
 // interrupted returns when EC2 takes a spot instance that it gave notice; zero when it gave none.
 func (g *group) interrupted(ctx context.Context, m member) (time.Time, error) {
 	row, err := g.c.instances.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return time.Time{}, err
 	}
 	return row.Value.SpotInterruption, nil
@@ -163,7 +164,7 @@ func (g *group) completeLaunches(ctx context.Context) (wait time.Duration, err e
 		}
 		if !isNodeReady(m.Node) {
 			row, err := g.c.members.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, m.ID()))
-			if ignoreNotFound(err) != nil {
+			if store.IgnoreNotFound(err) != nil {
 				return 0, err
 			}
 			if rest := waiting(row.Value).Add(g.c.o.JoinTimeout).Sub(now); err == nil && rest > 0 && !g.row.Deleting {
@@ -253,7 +254,7 @@ func (g *group) completeWarmPool(ctx context.Context) (wait time.Duration, err e
 func (g *group) hasBooted(ctx context.Context, id string) (bool, error) {
 	key := record.EC2Key(g.row.Account, g.row.Region, id)
 	row, err := g.c.members.Get(ctx, key)
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return false, err
 	}
 	if err == nil && g.c.now().After(waiting(row.Value).Add(g.c.o.JoinTimeout)) {
@@ -261,7 +262,7 @@ func (g *group) hasBooted(ctx context.Context, id string) (bool, error) {
 	}
 	machine, err := g.c.machines.Get(ctx, key)
 	return err == nil && machine.Value.InstanceStatus == ec2types.SummaryStatusOk &&
-		machine.Value.UserData != "running", ignoreNotFound(err)
+		machine.Value.UserData != "running", store.IgnoreNotFound(err)
 }
 
 // completeHook lets an instance that waits for a hook go on. One that does not wait any more is no error.

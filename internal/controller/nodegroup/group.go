@@ -107,7 +107,7 @@ func (c *Controller) loadGroup(ctx context.Context, key string) (*group, error) 
 	if g.row.LastUpdateID != "" {
 		last, err := c.updates.Get(ctx, record.UpdateKey(g.row.Account, g.row.Region, g.row.Cluster,
 			g.row.LastUpdateID))
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 		g.last = last.Value
@@ -198,7 +198,7 @@ func (g *group) ownsScalingGroup(ctx context.Context, name string) (bool, error)
 	}
 	row, err := record.AutoScalingGroups(g.c.o.Store).Get(ctx,
 		record.AutoScalingGroupKey(g.row.Account, g.row.Region, name))
-	return err == nil && g.isCreatedByEKS(row.Value.CreatedBy), ignoreNotFound(err)
+	return err == nil && g.isCreatedByEKS(row.Value.CreatedBy), store.IgnoreNotFound(err)
 }
 
 // scalingName returns the name of the group's Auto Scaling group.

@@ -12,6 +12,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // checkHealth reports dependencies of the group that do not exist.
 func (g *group) checkHealth(ctx context.Context) error {
 	s := g.c.o.Store
-	if _, err := record.Roles(s).Get(ctx, record.RoleKey(g.row.Account, g.roleName())); ignoreNotFound(err) != nil {
+	if _, err := record.Roles(s).Get(ctx, record.RoleKey(g.row.Account, g.roleName())); store.IgnoreNotFound(err) != nil {
 		return err
 	} else if err != nil {
 		g.issues.add(ekstypes.Issue{
@@ -48,11 +49,11 @@ func (g *group) checkHealth(ctx context.Context) error {
 		g.blocked = true
 	}
 	plane, err := g.c.planes.Get(ctx, g.cluster.Key())
-	if ignoreNotFound(err) != nil {
+	if store.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if id := plane.Value.ClusterSecurityGroupID; id != "" {
-		if _, err := record.SecurityGroups(s).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); ignoreNotFound(
+		if _, err := record.SecurityGroups(s).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); store.IgnoreNotFound(
 			err) != nil {
 			return err
 		} else if err != nil {

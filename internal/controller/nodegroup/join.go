@@ -12,6 +12,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // waitForNodes waits until instances become Ready nodes, and reports those that are late. A group is created once as
@@ -87,7 +88,7 @@ func (g *group) waitForNodes(ctx context.Context) (after time.Duration, err erro
 func (g *group) findFailing(ctx context.Context, ids []string) (failing []string, why string, err error) {
 	for _, id := range ids {
 		row, err := g.c.machines.Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id))
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return nil, "", err
 		}
 		if row.Value.Failing == "" {

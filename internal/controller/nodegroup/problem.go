@@ -5,31 +5,14 @@ import (
 	"slices"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"github.com/aws/smithy-go"
+
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 )
 
 // problem is an error that the group's owner can do something about: it is shown as an issue instead of being logged.
 type problem struct{ issue ekstypes.Issue }
 
 func (p *problem) Error() string { return string(p.issue.Code) + ": " + *p.issue.Message }
-
-// errorCode returns the AWS error code of err, "" when it has none.
-func errorCode(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return ""
-}
-
-// message returns what AWS says of err, or err itself.
-func message(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorMessage()
-	}
-	return err.Error()
-}
 
 // issues are the health issues of a group.
 type issues []ekstypes.Issue
@@ -60,8 +43,8 @@ func (g *group) recordIssue(err error) error {
 		g.blocked = true
 		return nil
 	}
-	issue := ekstypes.Issue{Message: ptr(message(err)), ResourceIds: []string{g.row.Name}}
-	switch errorCode(err) {
+	issue := ekstypes.Issue{Message: ptr(apierror.Message(err)), ResourceIds: []string{g.row.Name}}
+	switch apierror.Code(err) {
 	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OptInRequired":
 		issue.Code = ekstypes.NodegroupIssueCodeAccessDenied
 	case "LaunchTemplateLimitExceeded":

@@ -10,7 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // roleName returns the name of the node role, without its path.
@@ -27,7 +29,7 @@ func (g *group) ensureInstanceProfile(ctx context.Context) error {
 	if g.state.InstanceProfile != "" {
 		if _, err := record.InstanceProfiles(g.c.o.Store).Get(ctx, record.InstanceProfileKey(g.row.Account,
 			name)); err != nil {
-			if ignoreNotFound(err) != nil {
+			if store.IgnoreNotFound(err) != nil {
 				return err
 			}
 			return &problem{ekstypes.Issue{
@@ -44,13 +46,13 @@ func (g *group) ensureInstanceProfile(ctx context.Context) error {
 		Tags: []iamtypes.Tag{
 			{Key: aws.String(clusterTag), Value: &g.row.Cluster}, {Key: aws.String(groupTag), Value: &g.row.Name},
 		}})
-	if err != nil && errorCode(err) != "EntityAlreadyExists" {
+	if err != nil && apierror.Code(err) != "EntityAlreadyExists" {
 		return fmt.Errorf("create instance profile %s: %w", name, err)
 	}
 	crashProfile.Here()
 	_, err = g.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name,
 		RoleName: &role})
-	switch errorCode(err) {
+	switch apierror.Code(err) {
 	case "NoSuchEntity":
 		return g.roleNotFound()
 	case "LimitExceeded": // it has one: this one, from before
@@ -80,7 +82,7 @@ func (g *group) checkProfileRole(ctx context.Context, name string) error {
 		}
 		_, err := g.iam.RemoveRoleFromInstanceProfile(ctx,
 			&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
-		if err != nil && errorCode(err) != "NoSuchEntity" {
+		if err != nil && apierror.Code(err) != "NoSuchEntity" {
 			return fmt.Errorf("take role %s from instance profile %s: %w", aws.ToString(r.Arn), name, err)
 		}
 	}
@@ -103,11 +105,11 @@ func (g *group) removeProfile(ctx context.Context) error {
 	name, role := g.madeName(), g.roleName()
 	_, err := g.iam.RemoveRoleFromInstanceProfile(ctx,
 		&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
-	if err != nil && errorCode(err) != "NoSuchEntity" {
+	if err != nil && apierror.Code(err) != "NoSuchEntity" {
 		return fmt.Errorf("take role %s from instance profile %s: %w", role, name, err)
 	}
 	_, err = g.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
-	if err != nil && errorCode(err) != "NoSuchEntity" {
+	if err != nil && apierror.Code(err) != "NoSuchEntity" {
 		return fmt.Errorf("delete instance profile %s: %w", name, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/crash"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // The instructions at which a test kills the daemon, in their order.
@@ -37,7 +38,7 @@ func (g *group) reconcile(ctx context.Context) (time.Duration, error) {
 		return g.deleteGroup(ctx)
 	}
 	if plane, err := g.c.planes.Get(ctx, g.cluster.Key()); err != nil || !plane.Value.Ready {
-		return 0, ignoreNotFound(err) // its row changes when it is
+		return 0, store.IgnoreNotFound(err) // its row changes when it is
 	}
 	if err := g.checkHealth(ctx); err != nil {
 		return 0, err

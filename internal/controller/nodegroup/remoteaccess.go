@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 )
 
 func (g *group) remoteName() string { return "eks-remoteAccess-" + g.row.ID }
@@ -45,14 +47,14 @@ func (g *group) ensureRemoteAccess(ctx context.Context) error {
 		if len(is) > 0 { // somebody else has made a group of that name: what they let in must not reach the nodes
 			_, err := g.ec2.RevokeSecurityGroupIngress(ctx,
 				&ec2.RevokeSecurityGroupIngressInput{GroupId: found.GroupId, IpPermissions: is})
-			if err != nil && errorCode(err) != "InvalidPermission.NotFound" {
+			if err != nil && apierror.Code(err) != "InvalidPermission.NotFound" {
 				return fmt.Errorf("let nothing else into security group %s: %w", aws.ToString(found.GroupId), err)
 			}
 		}
 		_, err := g.ec2.AuthorizeSecurityGroupIngress(ctx,
 			&ec2.AuthorizeSecurityGroupIngressInput{GroupId: found.GroupId,
 				IpPermissions: []ec2types.IpPermission{permission}})
-		if err != nil && errorCode(err) != "InvalidPermission.Duplicate" {
+		if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
 			return fmt.Errorf("let SSH into security group %s: %w", aws.ToString(found.GroupId), err)
 		}
 	}
@@ -121,14 +123,14 @@ func (g *group) removeRemoteAccess(ctx context.Context) error {
 	}
 	_, err = g.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: found.GroupId})
 	switch {
-	case err == nil, errorCode(err) == "InvalidGroup.NotFound":
+	case err == nil, apierror.Code(err) == "InvalidGroup.NotFound":
 		return nil
-	case slices.Contains([]string{"DependencyViolation", "CannotDelete", "InvalidGroup.InUse"}, errorCode(err)):
+	case slices.Contains([]string{"DependencyViolation", "CannotDelete", "InvalidGroup.InUse"}, apierror.Code(err)):
 		return &problem{ekstypes.Issue{
 			Code: ekstypes.NodegroupIssueCodeEc2SecurityGroupDeletionFailure,
 			Message: ptr(
 				"We could not delete the remote access security group for your managed node group. Remove any " +
-					"dependencies from the security group. " + message(err)),
+					"dependencies from the security group. " + apierror.Message(err)),
 			ResourceIds: []string{aws.ToString(found.GroupId)},
 		}}
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 )
 
 // The lifecycle hooks by which EKS holds an instance until it is a Ready node, and a node that goes until it is
@@ -53,7 +55,7 @@ func (g *group) ensureScalingGroup(ctx context.Context) error {
 					DefaultResult: aws.String(hookDefault), HeartbeatTimeout: aws.Int32(hookHeartbeat)},
 			},
 		})
-		if err != nil && errorCode(err) != "AlreadyExists" {
+		if err != nil && apierror.Code(err) != "AlreadyExists" {
 			return g.scalingRefused(ctx, err)
 		}
 		crashScalingGroup.Here()
@@ -80,11 +82,11 @@ func (g *group) ensureScalingGroup(ctx context.Context) error {
 
 // scalingRefused returns the reason why Auto Scaling refuses the group, in EKS's words.
 func (g *group) scalingRefused(ctx context.Context, err error) error {
-	text := message(err)
+	text := apierror.Message(err)
 	issue := ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration, Message: &text,
 		ResourceIds: []string{g.scalingName()}}
 	switch {
-	case errorCode(err) != "ValidationError":
+	case apierror.Code(err) != "ValidationError":
 		return fmt.Errorf("make Auto Scaling group %s: %w", g.scalingName(), err)
 	case strings.Contains(text, "subnet ID") && strings.Contains(text, "does not exist"):
 		issue.Code, issue.ResourceIds = ekstypes.NodegroupIssueCodeEc2SubnetNotFound, g.missingSubnets(ctx)

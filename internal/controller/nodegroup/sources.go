@@ -2,7 +2,6 @@ package nodegroup
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -103,12 +102,4 @@ func (c *Controller) forgetGroup(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.keys, id)
-}
-
-// ignoreNotFound returns nil for ErrNotFound, and any other error as it is.
-func ignoreNotFound(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // missingSubnets returns the group's subnets that are gone.
@@ -17,7 +18,7 @@ func (g *group) missingSubnets(ctx context.Context) []string {
 	var ids []string
 	for _, id := range g.row.SubnetIDs {
 		if _, err := record.Subnets(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id)); err != nil &&
-			ignoreNotFound(err) == nil {
+			store.IgnoreNotFound(err) == nil {
 			ids = append(ids, id)
 		}
 	}
@@ -82,7 +83,7 @@ func (g *group) isPublicSubnet(ctx context.Context, s record.Subnet) (bool, erro
 	}
 	table, err := record.RouteTables(g.c.o.Store).Get(ctx, record.EC2Key(g.row.Account, g.row.Region, id))
 	if err != nil {
-		return false, ignoreNotFound(err)
+		return false, store.IgnoreNotFound(err)
 	}
 	return slices.ContainsFunc(table.Value.Routes, func(r record.Route) bool {
 		to, err := netip.ParsePrefix(r.Destination)

@@ -19,8 +19,10 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
+	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 )
 
 // ensureTemplateVersion makes the version of EKS's own launch template from which nodes as wanted are launched, or
@@ -105,7 +107,7 @@ func (g *group) templateHash(want record.NodegroupTemplate) (string, error) {
 func (g *group) checkTemplate(ctx context.Context) error {
 	key := record.EC2Key(g.row.Account, g.row.Region, g.state.LaunchTemplateID)
 	if _, err := record.LaunchTemplates(g.c.o.Store).Get(ctx, key); err != nil {
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return err
 		}
 		return &problem{ekstypes.Issue{
@@ -250,7 +252,7 @@ func (g *group) usersTemplate(ctx context.Context, spec ekstypes.LaunchTemplateS
 	out, err := g.ec2.DescribeLaunchTemplateVersions(ctx,
 		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: spec.Id,
 			Versions: []string{aws.ToString(spec.Version)}})
-	switch errorCode(err) {
+	switch apierror.Code(err) {
 	case "InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId.VersionNotFound",
 		"InvalidLaunchTemplateName.NotFoundException":
 		return nil, g.usersTemplateGone(spec)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/fargate/capability"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/guest/runcspec"
 )
 
 // Enforce validates a command of runc, and removes the capability NET_RAW from the container that is created, or the
@@ -35,8 +36,10 @@ func Enforce(args []string) error {
 	}
 	switch command, rest := args[at], args[at+1:]; command {
 	case "exec":
-		if file := option(rest, "--process", "-p"); file != "" {
-			return rewrite(file, dropNetRaw)
+		if file := runcspec.Option(rest, "--process", "-p"); file != "" {
+			return runcspec.Rewrite(file, func(process runcspec.Object) (bool, error) {
+				return true, dropNetRaw(process)
+			})
 		}
 		return nil // by root of the machine: it has what the container has
 	case "restore":
@@ -46,70 +49,20 @@ func Enforce(args []string) error {
 		if err != nil {
 			return err
 		}
-		bundle := option(rest, "--bundle", "-b")
+		bundle := runcspec.Option(rest, "--bundle", "-b")
 		if bundle == "" {
 			bundle = "."
 		}
-		return rewrite(filepath.Join(bundle, "config.json"), g.validate)
+		return runcspec.Rewrite(filepath.Join(bundle, "config.json"), func(config runcspec.Object) (bool, error) {
+			return true, g.validate(config)
+		})
 	}
-}
-
-// option returns the value of an option; empty when it has none.
-func option(args []string, names ...string) string {
-	for i, arg := range args {
-		switch name, value, joined := strings.Cut(arg, "="); {
-		case !slices.Contains(names, name):
-		case joined:
-			return value
-		case i+1 < len(args):
-			return args[i+1]
-		}
-	}
-	return ""
-}
-
-// jsonObject is a JSON object; members that are not read stay as they are.
-type jsonObject map[string]json.RawMessage
-
-// get reads a member, which may be missing.
-func (m jsonObject) get(name string, value any) error {
-	if m[name] == nil {
-		return nil
-	}
-	if err := json.Unmarshal(m[name], value); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
-
-func (m jsonObject) set(name string, value any) (err error) {
-	m[name], err = json.Marshal(value)
-	return err
-}
-
-// rewrite changes a file with an object.
-func rewrite(file string, change func(jsonObject) error) error {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var all jsonObject
-	if err := json.Unmarshal(content, &all); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if err := change(all); err != nil {
-		return err
-	}
-	if content, err = json.Marshal(all); err != nil {
-		return err
-	}
-	return os.WriteFile(file, content, 0o600)
 }
 
 // dropNetRaw removes NET_RAW from a process, and refuses one with capabilities that no container on Fargate has.
-func dropNetRaw(process jsonObject) error {
+func dropNetRaw(process runcspec.Object) error {
 	var sets map[string][]string
-	if err := process.get("capabilities", &sets); err != nil {
+	if err := process.Get("capabilities", &sets); err != nil {
 		return err
 	}
 	if sets == nil {
@@ -128,7 +81,7 @@ func dropNetRaw(process jsonObject) error {
 		}
 		sets[set] = left
 	}
-	return process.set("capabilities", sets)
+	return process.Set("capabilities", sets)
 }
 
 // Annotations of containerd's.
@@ -192,9 +145,9 @@ func isOwn(path, kind string) (bool, error) {
 }
 
 // validate validates the configuration of a container.
-func (g guard) validate(config jsonObject) error {
+func (g guard) validate(config runcspec.Object) error {
 	var annotations map[string]string
-	if err := config.get("annotations", &annotations); err != nil {
+	if err := config.Get("annotations", &annotations); err != nil {
 		return err
 	}
 	if g.uid == "" || annotations[podUID] != g.uid {
@@ -204,8 +157,8 @@ func (g guard) validate(config jsonObject) error {
 	if len(config["hooks"]) > 0 && string(config["hooks"]) != "null" {
 		return errors.New("containers on Fargate cannot have hooks")
 	}
-	var process, linux jsonObject
-	if err := errors.Join(config.get("process", &process), config.get("linux", &linux)); err != nil {
+	var process, linux runcspec.Object
+	if err := errors.Join(config.Get("process", &process), config.Get("linux", &linux)); err != nil {
 		return err
 	}
 	if process == nil || linux == nil {
@@ -214,8 +167,8 @@ func (g guard) validate(config jsonObject) error {
 	if err := dropNetRaw(process); err != nil {
 		return err
 	}
-	for _, validate := range []func(jsonObject) error{validateDevices, validatePaths, validatePropagation,
-		func(linux jsonObject) error {
+	for _, validate := range []func(runcspec.Object) error{validateDevices, validatePaths, validatePropagation,
+		func(linux runcspec.Object) error {
 			return g.validateNamespaces(linux, annotations[containerType] == "sandbox")
 		}} {
 		if err := validate(linux); err != nil {
@@ -225,7 +178,7 @@ func (g guard) validate(config jsonObject) error {
 	if err := g.validateMounts(config); err != nil {
 		return err
 	}
-	return config.set("process", process)
+	return config.Set("process", process)
 }
 
 // device is one that a container has, or may use.
@@ -252,7 +205,7 @@ func (d device) isDefaultDevice() bool {
 		[2]int64{*d.Major, *d.Minor})
 }
 
-func validateDevices(linux jsonObject) error {
+func validateDevices(linux runcspec.Object) error {
 	var devices []struct {
 		device
 		Path string `json:"path"`
@@ -263,7 +216,7 @@ func validateDevices(linux jsonObject) error {
 			Allow bool `json:"allow"`
 		} `json:"devices"`
 	}
-	if err := errors.Join(linux.get("devices", &devices), linux.get("resources", &resources)); err != nil {
+	if err := errors.Join(linux.Get("devices", &devices), linux.Get("resources", &resources)); err != nil {
 		return err
 	}
 	for _, d := range devices {
@@ -287,9 +240,9 @@ var (
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-func validatePaths(linux jsonObject) error {
+func validatePaths(linux runcspec.Object) error {
 	var masked, readonly []string
-	if err := errors.Join(linux.get("maskedPaths", &masked), linux.get("readonlyPaths", &readonly)); err != nil {
+	if err := errors.Join(linux.Get("maskedPaths", &masked), linux.Get("readonlyPaths", &readonly)); err != nil {
 		return err
 	}
 	for _, list := range []struct {
@@ -306,9 +259,9 @@ func validatePaths(linux jsonObject) error {
 	return nil
 }
 
-func validatePropagation(linux jsonObject) error {
+func validatePropagation(linux runcspec.Object) error {
 	var propagation string
-	if err := linux.get("rootfsPropagation", &propagation); err != nil {
+	if err := linux.Get("rootfsPropagation", &propagation); err != nil {
 		return err
 	}
 	return refuseShared([]string{propagation}, "/")
@@ -322,9 +275,9 @@ func refuseShared(options []string, destination string) error {
 }
 
 // validateNamespaces requires namespaces of the container's own, or of its pod. The network is the machine's anyway.
-func (g guard) validateNamespaces(linux jsonObject, sandbox bool) error {
+func (g guard) validateNamespaces(linux runcspec.Object, sandbox bool) error {
 	var namespaces []struct{ Type, Path string }
-	if err := linux.get("namespaces", &namespaces); err != nil {
+	if err := linux.Get("namespaces", &namespaces); err != nil {
 		return err
 	}
 	paths := map[string]string{}

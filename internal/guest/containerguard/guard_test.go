@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/guest/node"
+	"github.com/coracle-eks/coracle/internal/guest/runcspec"
 )
 
 const (
@@ -221,7 +222,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var config jsonObject
+			var config runcspec.Object
 			if err := json.Unmarshal(data, &config); err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +254,7 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	if (guard{}).validate(jsonObject{}) == nil {
+	if (guard{}).validate(runcspec.Object{}) == nil {
 		t.Error("a machine that is for no pod runs containers")
 	}
 }

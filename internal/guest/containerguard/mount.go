@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/guest/runcspec"
 )
 
 // podsDir is where the kubelet has what it makes for pods.
@@ -28,12 +30,12 @@ var containerdPaths = []string{
 
 // validateMounts lets a container have what it has of itself, what its pod has from the kubelet, and what containerd
 // makes for it; but nothing of the machine.
-func (g guard) validateMounts(config jsonObject) error {
+func (g guard) validateMounts(config runcspec.Object) error {
 	var mounts []struct {
 		Destination, Type, Source string
 		Options                   []string
 	}
-	if err := config.get("mounts", &mounts); err != nil {
+	if err := config.Get("mounts", &mounts); err != nil {
 		return err
 	}
 	for _, m := range mounts {

@@ -7,11 +7,13 @@
 package containersysctl
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/guest/runcspec"
 )
 
 // networkParameters is where the kernel has the parameters of a network namespace.
@@ -23,50 +25,32 @@ func Apply(bundle string) error { return apply(bundle, networkParameters) }
 
 func apply(bundle, dir string) error {
 	file := filepath.Join(bundle, "config.json")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var all, linux map[string]json.RawMessage
-	var parameters map[string]string
-	if err := json.Unmarshal(content, &all); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if raw, ok := all["linux"]; ok {
-		if err := json.Unmarshal(raw, &linux); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+	return runcspec.Rewrite(file, func(config runcspec.Object) (bool, error) {
+		var linux runcspec.Object
+		var parameters map[string]string
+		if err := config.Get("linux", &linux); err != nil {
+			return false, fmt.Errorf("%s: %w", file, err)
 		}
-	}
-	if raw, ok := linux["sysctl"]; ok {
-		if err := json.Unmarshal(raw, &parameters); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+		if err := linux.Get("sysctl", &parameters); err != nil {
+			return false, fmt.Errorf("%s: %w", file, err)
 		}
-	}
-	applied := false
-	for name, value := range parameters {
-		path, ok := strings.CutPrefix(pathOf(name), "net/")
-		if !ok {
-			continue
+		applied := false
+		for name, value := range parameters {
+			path, ok := strings.CutPrefix(pathOf(name), "net/")
+			if !ok {
+				continue
+			}
+			if err := set(dir, path, value); err != nil {
+				return false, fmt.Errorf("set the kernel parameter %s to %q: %w", name, value, err)
+			}
+			delete(parameters, name)
+			applied = true
 		}
-		if err := set(dir, path, value); err != nil {
-			return fmt.Errorf("set the kernel parameter %s to %q: %w", name, value, err)
+		if !applied {
+			return false, nil
 		}
-		delete(parameters, name)
-		applied = true
-	}
-	if !applied {
-		return nil
-	}
-	if linux["sysctl"], err = json.Marshal(parameters); err != nil {
-		return err
-	}
-	if all["linux"], err = json.Marshal(linux); err != nil {
-		return err
-	}
-	if content, err = json.Marshal(all); err != nil {
-		return err
-	}
-	return os.WriteFile(file, content, 0o600)
+		return true, errors.Join(linux.Set("sysctl", parameters), config.Set("linux", linux))
+	})
 }
 
 // pathOf returns the file of a kernel parameter below /proc/sys. The first separator of its name, a dot or a slash, is

@@ -31,6 +31,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/containerguard"
 	"github.com/coracle-eks/coracle/internal/guest/containersysctl"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
+	"github.com/coracle-eks/coracle/internal/guest/runcspec"
 )
 
 const (
@@ -87,27 +88,13 @@ func Main(args []string) int {
 // fail says why there is no container: to the caller, and in the log of runc, from which containerd has it.
 func fail(args []string, reason error) {
 	fmt.Fprintln(os.Stderr, "runc:", reason)
-	log, err := os.OpenFile(option(args, "--log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(runcspec.Option(args, "--log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return
 	}
 	defer log.Close()
 	_ = json.NewEncoder(log).Encode(map[string]string{"level": "error", "msg": reason.Error(),
 		"time": time.Now().UTC().Format(time.RFC3339)})
-}
-
-// option returns the value of an option of runc; empty when it has none.
-func option(args []string, names ...string) string {
-	for i, arg := range args {
-		switch name, value, joined := strings.Cut(arg, "="); {
-		case !slices.Contains(names, name):
-		case joined:
-			return value
-		case i+1 < len(args):
-			return args[i+1]
-		}
-	}
-	return ""
 }
 
 // createdBundle returns the directory of the OCI bundle of the container that a command of runc creates; ok is false
@@ -117,7 +104,7 @@ func createdBundle(args []string) (bundle string, ok bool) {
 	if at < 0 {
 		return "", false
 	}
-	return cmp.Or(option(args[at:], "--bundle", "-b"), "."), true
+	return cmp.Or(runcspec.Option(args[at:], "--bundle", "-b"), "."), true
 }
 
 // spec is the part of an OCI runtime configuration that is read; what it lacks stays as it is.

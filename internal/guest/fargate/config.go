@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/netip"
 	"strings"
+
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 )
 
 // Config describes the node of a Fargate pod. The Fargate controller writes it, the host puts it as JSON into
@@ -65,14 +67,8 @@ type routerFile struct {
 	CertificateAuthority string `json:"certificateAuthority"`
 }
 
-// Labels and taint of Fargate nodes.
-const (
-	computeType = "eks.amazonaws.com/compute-type"
-	ownTaint    = computeType + "=fargate:NoSchedule"
-
-	// namePrefix is the difference between the name of a node and the DNS name of its network interface.
-	namePrefix = "fargate-"
-)
+// ownTaint is the taint of every Fargate node.
+const ownTaint = fargatenode.ComputeType + "=fargate:NoSchedule"
 
 // Parse reads and checks a Config.
 func Parse(data []byte) (Config, error) {
@@ -91,9 +87,9 @@ func (c Config) check() error {
 			return fmt.Errorf("read the configuration of the Fargate node: %s is %q", name, value)
 		}
 	}
-	if !strings.HasPrefix(c.NodeName, namePrefix) {
+	if !strings.HasPrefix(c.NodeName, fargatenode.NamePrefix) {
 		return fmt.Errorf("read the configuration of the Fargate node: nodeName is %q, which does not begin with %s",
-			c.NodeName, namePrefix)
+			c.NodeName, fargatenode.NamePrefix)
 	}
 	address, err := netip.ParseAddr(c.Address)
 	if err != nil {
@@ -117,8 +113,8 @@ func (c Config) isIPv6() bool { return strings.Contains(c.ServiceCIDR, ":") }
 // name.
 func (c Config) nodeLabels() map[string]string {
 	labels := map[string]string{
-		computeType:                                "fargate",
-		"kubernetes.io/hostname":                   strings.TrimPrefix(c.NodeName, namePrefix),
+		fargatenode.ComputeType:                    "fargate",
+		"kubernetes.io/hostname":                   strings.TrimPrefix(c.NodeName, fargatenode.NamePrefix),
 		"topology.kubernetes.io/region":            c.Region,
 		"topology.kubernetes.io/zone":              c.Zone,
 		"failure-domain.beta.kubernetes.io/region": c.Region,

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/fargate/capability"
 	"github.com/coracle-eks/coracle/internal/guest/node"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
@@ -125,9 +126,6 @@ const (
 	hardLimit = 65535
 )
 
-// rawSockets is the capability by which a pod would see what the machine itself sends and receives: credentials.
-const rawSockets = "CAP_NET_RAW"
-
 // configureContainerd configures containerd, and the specification on which containers are based.
 func (s Setup) configureContainerd(_ Config, image rootfs.Image) error {
 	spec, err := node.RuntimeSpec()
@@ -147,7 +145,7 @@ func (s Setup) configureContainerd(_ Config, image rootfs.Image) error {
 	capabilities, _ := process["capabilities"].(map[string]any)
 	for set, names := range capabilities {
 		all, _ := names.([]any)
-		capabilities[set] = slices.DeleteFunc(all, func(name any) bool { return name == rawSockets })
+		capabilities[set] = slices.DeleteFunc(all, func(name any) bool { return name == "CAP_"+capability.NetRaw })
 	}
 	if err := node.LimitFiles(spec); err != nil {
 		return err

@@ -8,19 +8,18 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// nodeUser precedes the name of a node in that of its user, and fargateNode the private DNS name of a Fargate node in
-// that of the node.
-const (
-	nodeUser    = "system:node:"
-	fargateNode = "fargate-"
-)
+// nodeUser precedes the name of a node in that of its user.
+const nodeUser = "system:node:"
 
 // isFargateNode reports whether a user name is that of a node of Fargate.
-func isFargateNode(username string) bool { return strings.HasPrefix(username, nodeUser+fargateNode) }
+func isFargateNode(username string) bool {
+	return strings.HasPrefix(username, nodeUser+fargatenode.NamePrefix)
+}
 
 // checkFargateNode returns why a session is not that of the machine of a Fargate pod of the cluster: whoever may assume
 // a pod execution role names its session, and one role may serve many clusters. The machine's record is written in the

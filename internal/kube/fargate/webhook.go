@@ -80,24 +80,6 @@ func Configuration(url string, authority []byte) *unstructured.Unstructured {
 	}}
 }
 
-// acquire waits until a cluster has room for a review, and then until its account has: what waits for its cluster
-// takes nothing from the others. It reports whether it may go on.
-func (w *Webhook) acquire(ctx context.Context, c record.Cluster, size int64) (release func(), ok bool) {
-	_, ofCluster, err := w.clusterShare.AcquireN(ctx, c.ID, size)
-	if err != nil {
-		return nil, false
-	}
-	_, ofAccount, err := w.accountShare.AcquireN(ctx, c.Account, size)
-	if err != nil {
-		ofCluster()
-		return nil, false
-	}
-	return func() {
-		ofAccount()
-		ofCluster()
-	}, true
-}
-
 // What the webhooks look at. The rules of the configuration name more, and the administrator of a cluster can have any
 // object sent here.
 var (
@@ -112,14 +94,14 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 	if size < 0 || size > maxReview {
 		size = maxReview
 	}
-	release, ok := w.acquire(r.Context(), c, max(size, minReview))
-	if !ok {
+	release, err := turn.AcquireBoth(r.Context(), max(size, minReview), w.clusterShare, c.ID, w.accountShare, c.Account)
+	if err != nil {
 		return
 	}
 	defer release()
 	// The versions differ in their names alone.
 	var review admissionv1.AdmissionReview
-	err := json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
+	err = json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
 	if err != nil || review.Request == nil || review.Kind != "AdmissionReview" {
 		http.Error(answer, "the request body is not an AdmissionReview", http.StatusBadRequest)
 		return

@@ -83,7 +83,7 @@ type Webhook struct {
 	o       Options
 	clients clients
 
-	ofClusters, ofAccounts *turn.Places // bytes
+	clusterShare, accountShare *turn.Places // bytes
 
 	mu    sync.Mutex
 	known map[string]*knownSettings // by cluster ID
@@ -92,7 +92,7 @@ type Webhook struct {
 // New returns a Webhook.
 func New(o Options) *Webhook {
 	return &Webhook{o: o, clients: clients{config: o.Config, byID: map[string]*clusterClient{}},
-		ofClusters: turn.Each(maxCluster), ofAccounts: turn.Each(maxAccount), known: map[string]*knownSettings{}}
+		clusterShare: turn.Each(maxCluster), accountShare: turn.Each(maxAccount), known: map[string]*knownSettings{}}
 }
 
 // Configuration returns the object by which an API server sends the reviews of new pods to a URL, whose certificate the
@@ -141,24 +141,6 @@ func (w *Webhook) knownSettings(clusterID string) *knownSettings {
 	return known
 }
 
-// acquire waits until a cluster has room for a review, and then until its account has: what waits for its cluster
-// takes nothing from the others. It reports whether it may go on.
-func (w *Webhook) acquire(ctx context.Context, c record.Cluster, size int64) (release func(), ok bool) {
-	_, ofCluster, err := w.ofClusters.AcquireN(ctx, c.ID, size)
-	if err != nil {
-		return nil, false
-	}
-	_, ofAccount, err := w.ofAccounts.AcquireN(ctx, c.Account, size)
-	if err != nil {
-		ofCluster()
-		return nil, false
-	}
-	return func() {
-		ofAccount()
-		ofCluster()
-	}, true
-}
-
 // pods is what the webhook changes. The administrator of a cluster can have other objects sent here, of any form.
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 
@@ -169,13 +151,13 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 	if size < 0 || size > maxReview {
 		size = maxReview
 	}
-	release, ok := w.acquire(r.Context(), c, max(size, minReview))
-	if !ok {
+	release, err := turn.AcquireBoth(r.Context(), max(size, minReview), w.clusterShare, c.ID, w.accountShare, c.Account)
+	if err != nil {
 		return
 	}
 	defer release()
 	var review admissionv1beta1.AdmissionReview
-	err := json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
+	err = json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
 	if err != nil || review.Request == nil {
 		http.Error(answer, "the request body is not an AdmissionReview", http.StatusBadRequest)
 		return

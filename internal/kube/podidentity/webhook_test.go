@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 func TestSettings(t *testing.T) {
@@ -126,10 +127,13 @@ func TestClustersHaveAShareEach(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan bool)
 	var releases []func()
+	try := func(c record.Cluster, size int64) (release func(), err error) {
+		return turn.AcquireBoth(ctx, size, w.clusterShare, c.ID, w.accountShare, c.Account)
+	}
 	acquire := func(c record.Cluster) {
-		release, ok := w.acquire(ctx, c, maxReview)
-		if !ok {
-			t.Fatalf("a review of cluster %s waited in vain", c.ID)
+		release, err := try(c, maxReview)
+		if err != nil {
+			t.Fatalf("a review of cluster %s waited in vain: %v", c.ID, err)
 		}
 		releases = append(releases, release)
 	}
@@ -137,8 +141,8 @@ func TestClustersHaveAShareEach(t *testing.T) {
 		acquire(one)
 	}
 	go func() {
-		_, ok := w.acquire(ctx, one, minReview)
-		waited <- ok
+		_, err := try(one, minReview)
+		waited <- err == nil
 	}()
 	for range maxCluster / maxReview {
 		acquire(other)
@@ -150,7 +154,7 @@ func TestClustersHaveAShareEach(t *testing.T) {
 	for _, release := range releases {
 		release()
 	}
-	if n := w.ofAccounts.Holders() + w.ofClusters.Holders(); n > 0 {
+	if n := w.accountShare.Holders() + w.clusterShare.Holders(); n > 0 {
 		t.Errorf("%d have not got back their share", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/ami"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/networkinterface"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -53,8 +54,6 @@ const (
 	fargateDevice = "/dev/xvda"
 	// maxFargateConfig is the maximum size of a NodeConfig in bytes: it is part of the instance's record.
 	maxFargateConfig = 64 << 10
-	// fargateNodePrefix precedes the private DNS name in the name of a node.
-	fargateNodePrefix = "fargate-"
 )
 
 // Launch launches the machine of a Fargate pod, or returns the one that was launched for the same capacity before, as
@@ -133,7 +132,7 @@ func planFargate(c *resource.Change, l FargateLaunch, id string, image ami.Image
 		return record.Instance{}, ni, err
 	}
 	machine := l.Machine
-	machine.NodeName = fargateNodePrefix + networkinterface.PrivateDNSName(c.Region, ni.PrivateIPs[0])
+	machine.NodeName = fargatenode.NamePrefix + networkinterface.PrivateDNSName(c.Region, ni.PrivateIPs[0])
 	address := ni.PrivateIPs[0]
 	if l.IPv6 {
 		address = ni.IPv6IPs[0]

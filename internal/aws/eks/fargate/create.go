@@ -16,6 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/fargate"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -65,7 +66,8 @@ func (s *Service) CreateFargateProfile(
 			return nil, err
 		}
 		p.ClientRequestToken, p.RequestHash = aws.ToString(in.ClientRequestToken), hash
-		if err := s.principals.EnsureServiceLinkedRole(ctx, c.Value, servicePrincipal, serviceLinkedRole); err != nil {
+		err = s.principals.EnsureServiceLinkedRole(ctx, c.Value, servicePrincipal, fargate.ServiceLinkedRole)
+		if err != nil {
 			return nil, err
 		}
 		// The cluster's row is written, too: whoever deletes it, or another profile of it, at this moment has to look

@@ -9,12 +9,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// The role in which EKS acts for Fargate pods.
-// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-fargate.html
-const (
-	servicePrincipal  = "eks-fargate.amazonaws.com"
-	serviceLinkedRole = "AWSServiceRoleForAmazonEKSForFargate"
-)
+// servicePrincipal is the principal of [fargate.ServiceLinkedRole].
+const servicePrincipal = "eks-fargate.amazonaws.com"
 
 // checkRole demands that a profile's pod execution role is the account's own, that the caller may pass it to Fargate
 // pods, that it exists, that Fargate pods of this profile may have it, and that no nodes of the cluster do: as the role
