@@ -185,8 +185,8 @@ func parse(ctx context.Context, body string) (*template.Template, error) {
 	return parsed, invalidTemplate(err)
 }
 
-// holdOf returns what takes memory from the caller's account for what functions make of a template.
-func holdOf(ctx context.Context) func(bytes int64) error {
+// memoryReserver returns what takes memory from the caller's account for what functions make of a template.
+func memoryReserver(ctx context.Context) func(bytes int64) error {
 	return func(bytes int64) error { return wire.HoldAnswer(ctx, bytes) }
 }
 
@@ -307,7 +307,7 @@ func (s *Service) inputs(ctx context.Context, v view, w wanted, previous record.
 	}
 	caller := s.options.Identity.Forward(wire.CallerFrom(ctx))
 	lookup.Fill(&in, s.options.Config(v.Region, caller, w.roleARN, v.ARN()))
-	in.Hold = holdOf(ctx)
+	in.Hold = memoryReserver(ctx)
 	return in, nil
 }
 

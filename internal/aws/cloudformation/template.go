@@ -85,7 +85,7 @@ func (s *Service) processed(ctx context.Context, v view, id, body string) (*stri
 		return nil, err
 	}
 	in := revision.Inputs(v.Stack, row)
-	in.Hold = holdOf(ctx)
+	in.Hold = memoryReserver(ctx)
 	bound, err := parsed.Bind(ctx, in)
 	if err != nil {
 		return nil, invalidTemplate(err)

@@ -94,7 +94,7 @@ func (s *Service) onNamed(ctx context.Context, action, name string, keys ...stri
 
 // aliasTarget returns the key that an alias may name.
 func (s *Service) aliasTarget(ctx context.Context, id string) (reference, error) {
-	r, err := s.again(ctx, id)
+	r, err := s.resolveForUpdate(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -145,7 +145,7 @@ func (s *Service) UpdateAlias(ctx context.Context, in *kms.UpdateAliasInput) (*k
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.again(ctx, *in.TargetKeyId)
+		r, err := s.resolveForUpdate(ctx, *in.TargetKeyId)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ const symmetric = types.EncryptionAlgorithmSpecSymmetricDefault
 func (s *Service) cryptoHandlers() []wire.Handler {
 	return []wire.Handler{
 		handle(s.Encrypt, func(ctx context.Context, action string, in *kms.EncryptInput) ([]wire.Target, error) {
-			return s.onUse(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
+			return s.useTargets(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
 		}).CheckingDryRun(),
 		handle(s.Decrypt, func(ctx context.Context, action string, in *kms.DecryptInput) ([]wire.Target, error) {
 			t, err := s.onCiphertext(ctx, action, in.CiphertextBlob, in.KeyId, cryptoUse(in.EncryptionContext))
@@ -32,8 +32,8 @@ func (s *Service) cryptoHandlers() []wire.Handler {
 
 func cryptoUse(pairs map[string]string) use { return use{crypto: true, context: pairs} }
 
-// onUse returns the key that a request uses as the target.
-func (s *Service) onUse(ctx context.Context, action, id string, u use) ([]wire.Target, error) {
+// useTargets returns the key that a request uses as the target.
+func (s *Service) useTargets(ctx context.Context, action, id string, u use) ([]wire.Target, error) {
 	r, err := s.resolve(ctx, id)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (s *Service) reEncryptTargets(ctx context.Context, _ string, in *kms.ReEncr
 	if err != nil {
 		return nil, err
 	}
-	targets, err := s.onUse(ctx, "kms:ReEncryptTo", *in.DestinationKeyId, to)
+	targets, err := s.useTargets(ctx, "kms:ReEncryptTo", *in.DestinationKeyId, to)
 	return append([]wire.Target{source}, targets...), err
 }
 

@@ -20,12 +20,12 @@ func (s *Service) dataKeyHandlers() []wire.Handler {
 		handle(s.GenerateDataKey, func(
 			ctx context.Context, action string, in *kms.GenerateDataKeyInput,
 		) ([]wire.Target, error) {
-			return s.onUse(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
+			return s.useTargets(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
 		}).CheckingDryRun(),
 		handle(s.GenerateDataKeyWithoutPlaintext, func(
 			ctx context.Context, action string, in *kms.GenerateDataKeyWithoutPlaintextInput,
 		) ([]wire.Target, error) {
-			return s.onUse(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
+			return s.useTargets(ctx, action, *in.KeyId, cryptoUse(in.EncryptionContext))
 		}).CheckingDryRun(),
 		wire.Handle(s.GenerateRandom, wire.OnAll),
 	}

@@ -52,7 +52,7 @@ func (s *Service) grantHandlers() []wire.Handler {
 		handle(s.ListGrants, func(
 			ctx context.Context, action string, in *kms.ListGrantsInput,
 		) ([]wire.Target, error) {
-			targets, err := s.onKey(ctx, action, *in.KeyId)
+			targets, err := s.keyTargets(ctx, action, *in.KeyId)
 			for _, t := range targets {
 				t.Conditions["kms:GrantIsForAWSResource"] = boolCondition(false)
 			}
@@ -61,7 +61,7 @@ func (s *Service) grantHandlers() []wire.Handler {
 		handle(s.RevokeGrant, func(
 			ctx context.Context, action string, in *kms.RevokeGrantInput,
 		) ([]wire.Target, error) {
-			targets, err := s.onKey(ctx, action, *in.KeyId)
+			targets, err := s.keyTargets(ctx, action, *in.KeyId)
 			for _, t := range targets {
 				t.Conditions["kms:GrantIsForAWSResource"] = boolCondition(false)
 			}
@@ -179,7 +179,7 @@ func checkConstraints(c *types.GrantConstraints) error {
 // createGrantOps returns the grant of a request and what makes it: nothing when a grant of the same name says the same.
 func (s *Service) createGrantOps(ctx context.Context, in *kms.CreateGrantInput) (record.KMSGrant, []store.Op, error) {
 	none := record.KMSGrant{}
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return none, nil, err
 	}
@@ -259,7 +259,7 @@ func checkGrantTokens(tokens []string) error {
 
 // ListGrants lists the grants of a key.
 func (s *Service) ListGrants(ctx context.Context, in *kms.ListGrantsInput) (*kms.ListGrantsOutput, error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +310,7 @@ func grantEntries(rows []store.Row[record.KMSGrant]) []types.GrantListEntry {
 
 // RevokeGrant deletes a grant, as an administrator of the key does.
 func (s *Service) RevokeGrant(ctx context.Context, in *kms.RevokeGrantInput) (*kms.RevokeGrantOutput, error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}

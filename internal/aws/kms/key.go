@@ -53,7 +53,7 @@ func (s *Service) keyHandlers() []wire.Handler {
 
 // onOwnKey does what onKey does for operations that no other account can be allowed.
 func (s *Service) onOwnKey(ctx context.Context, action, id string) ([]wire.Target, error) {
-	targets, err := s.onKey(ctx, action, id)
+	targets, err := s.keyTargets(ctx, action, id)
 	for i := range targets {
 		refuseOthers(ctx, &targets[i])
 	}

@@ -83,7 +83,7 @@ func (s *Service) ManagedKey(ctx context.Context, service string) (string, error
 // allowed to.
 func (s *Service) EncryptVia(ctx context.Context, service string, in *kms.EncryptInput) (*kms.EncryptOutput, error) {
 	ctx = viaService(ctx, service)
-	targets, err := s.onUse(ctx, "kms:Encrypt", *in.KeyId, cryptoUse(in.EncryptionContext))
+	targets, err := s.useTargets(ctx, "kms:Encrypt", *in.KeyId, cryptoUse(in.EncryptionContext))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *Service) EncryptVia(ctx context.Context, service string, in *kms.Encryp
 func (s *Service) GenerateDataKeyVia(ctx context.Context, service string, in *kms.GenerateDataKeyInput) (
 	*kms.GenerateDataKeyOutput, error) {
 	ctx = viaService(ctx, service)
-	targets, err := s.onUse(ctx, "kms:GenerateDataKey", *in.KeyId, cryptoUse(in.EncryptionContext))
+	targets, err := s.useTargets(ctx, "kms:GenerateDataKey", *in.KeyId, cryptoUse(in.EncryptionContext))
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (s *Service) checkPolicy(ctx context.Context, k record.KMSKey, text string,
 
 // PutKeyPolicy replaces the policy of a key.
 func (s *Service) PutKeyPolicy(ctx context.Context, in *kms.PutKeyPolicyInput) (*kms.PutKeyPolicyOutput, error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func checkPolicyName(name *string) error {
 
 // GetKeyPolicy returns the policy of a key.
 func (s *Service) GetKeyPolicy(ctx context.Context, in *kms.GetKeyPolicyInput) (*kms.GetKeyPolicyOutput, error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *Service) GetKeyPolicy(ctx context.Context, in *kms.GetKeyPolicyInput) (
 // ListKeyPolicies lists the one name of a key's policy.
 func (s *Service) ListKeyPolicies(ctx context.Context, in *kms.ListKeyPoliciesInput) (*kms.ListKeyPoliciesOutput,
 	error) {
-	if _, err := s.again(ctx, *in.KeyId); err != nil {
+	if _, err := s.resolveForUpdate(ctx, *in.KeyId); err != nil {
 		return nil, err
 	}
 	return &kms.ListKeyPoliciesOutput{PolicyNames: []string{policyName}}, nil

@@ -103,8 +103,8 @@ func parseReference(at place, id string) (reference, error) {
 	return r, nil
 }
 
-// again reads a key that an operation is about to change.
-func (s *Service) again(ctx context.Context, id string) (reference, error) {
+// resolveForUpdate reads a key that an operation is about to change.
+func (s *Service) resolveForUpdate(ctx context.Context, id string) (reference, error) {
 	r, err := s.resolveKey(ctx, id)
 	if err == nil {
 		err = r.err
@@ -114,7 +114,7 @@ func (s *Service) again(ctx context.Context, id string) (reference, error) {
 
 // modify changes the key that a request names.
 func (s *Service) modify(ctx context.Context, id string, change func(*record.KMSKey) error) (record.KMSKey, error) {
-	r, err := s.again(ctx, id)
+	r, err := s.resolveForUpdate(ctx, id)
 	if err != nil {
 		return record.KMSKey{}, err
 	}
@@ -125,8 +125,8 @@ func (s *Service) modify(ctx context.Context, id string, change func(*record.KMS
 	return row.Value, err
 }
 
-// onKey returns the targets of an operation on the key that a request names, and takes no alias.
-func (s *Service) onKey(ctx context.Context, action, id string) ([]wire.Target, error) {
+// keyTargets returns the targets of an operation on the key that a request names, and takes no alias.
+func (s *Service) keyTargets(ctx context.Context, action, id string) ([]wire.Target, error) {
 	r, err := s.resolveKey(ctx, id)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (s *Service) rotationHandlers() []wire.Handler {
 		handle(s.GetKeyRotationStatus, func(
 			ctx context.Context, action string, in *kms.GetKeyRotationStatusInput,
 		) ([]wire.Target, error) {
-			return s.onKey(ctx, action, *in.KeyId)
+			return s.keyTargets(ctx, action, *in.KeyId)
 		}),
 		handle(s.ListKeyRotations, func(
 			ctx context.Context, action string, in *kms.ListKeyRotationsInput,
@@ -105,7 +105,7 @@ func (s *Service) DisableKeyRotation(ctx context.Context, in *kms.DisableKeyRota
 // GetKeyRotationStatus tells whether and when a key is rotated.
 func (s *Service) GetKeyRotationStatus(ctx context.Context, in *kms.GetKeyRotationStatusInput) (
 	*kms.GetKeyRotationStatusOutput, error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (s *Service) GetKeyRotationStatus(ctx context.Context, in *kms.GetKeyRotati
 // RotateKeyOnDemand gives a key new material at once.
 func (s *Service) RotateKeyOnDemand(ctx context.Context, in *kms.RotateKeyOnDemandInput) (*kms.RotateKeyOnDemandOutput,
 	error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (s *Service) rotate(
 // ListKeyRotations lists the rotations of a key that are over, and with IncludeKeyMaterial all its material.
 func (s *Service) ListKeyRotations(ctx context.Context, in *kms.ListKeyRotationsInput) (*kms.ListKeyRotationsOutput,
 	error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}

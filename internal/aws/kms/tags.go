@@ -125,7 +125,7 @@ func (s *Service) UntagResource(ctx context.Context, in *kms.UntagResourceInput)
 // ListResourceTags lists the tags of a key.
 func (s *Service) ListResourceTags(ctx context.Context, in *kms.ListResourceTagsInput) (*kms.ListResourceTagsOutput,
 	error) {
-	r, err := s.again(ctx, *in.KeyId)
+	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 // same.
 func TestChangeSetsOfManyChanges(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.types["AWS::EC2::SecurityGroup"] = resource.Type{Handler: newCloud(w.Store, "AWS::EC2::SecurityGroup")}
 	group := func(protocol int) *string {

@@ -72,13 +72,13 @@ func TestMortal(t *testing.T) {
 }
 
 // runMortal runs the controller until it dies at a point, or without one until it is done. It reports whether it died.
-func (w *world) runMortal(point string) bool {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), eventually.Limit)
+func (f *fixture) runMortal(point string) bool {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), eventually.Limit)
 	defer cancel()
 	mortal := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestMortal$")
-	mortal.Env = append(os.Environ(), crash.Environment+"="+point, "MORTAL_ETCD="+storetest.Client(w.t).Endpoints()[0],
-		"MORTAL_PREFIX="+w.Prefix)
+	mortal.Env = append(os.Environ(), crash.Environment+"="+point, "MORTAL_ETCD="+storetest.Client(f.t).Endpoints()[0],
+		"MORTAL_PREFIX="+f.Prefix)
 	out, err := mortal.CombinedOutput()
 	var exit *exec.ExitError
 	switch {
@@ -87,7 +87,7 @@ func (w *world) runMortal(point string) bool {
 	case ctx.Err() == nil && errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
 		return true
 	}
-	w.t.Fatalf("at %q: %v\n%s", point, err, out)
+	f.t.Fatalf("at %q: %v\n%s", point, err, out)
 	return false
 }
 
@@ -110,7 +110,7 @@ func TestTheControllerMayDieAnywhere(t *testing.T) {
 			continue
 		}
 		visited[point] = false
-		w := newWorld(t)
+		w := newFixture(t)
 		w.halt()
 		w.fault("Slow", fault{Pending: 2})
 		w.fault("Bad", fault{Create: "no"})

@@ -14,14 +14,14 @@ import (
 )
 
 // detectDrift detects the drift of a stack, and returns what it found.
-func (w *world) detectDrift(name string) *cloudformation.DescribeStackDriftDetectionStatusOutput {
-	w.t.Helper()
-	ctx := w.t.Context()
-	began := awstest.Must[*cloudformation.DetectStackDriftOutput](w.t)(w.DetectStackDrift(ctx,
+func (f *fixture) detectDrift(name string) *cloudformation.DescribeStackDriftDetectionStatusOutput {
+	f.t.Helper()
+	ctx := f.t.Context()
+	began := awstest.Must[*cloudformation.DetectStackDriftOutput](f.t)(f.DetectStackDrift(ctx,
 		&cloudformation.DetectStackDriftInput{StackName: &name}))
 	var out *cloudformation.DescribeStackDriftDetectionStatusOutput
-	eventually.Nil(w.t, "the detection of drift is complete", func() (err error) {
-		out, err = w.DescribeStackDriftDetectionStatus(ctx, &cloudformation.DescribeStackDriftDetectionStatusInput{
+	eventually.Nil(f.t, "the detection of drift is complete", func() (err error) {
+		out, err = f.DescribeStackDriftDetectionStatus(ctx, &cloudformation.DescribeStackDriftDetectionStatusInput{
 			StackDriftDetectionId: began.StackDriftDetectionId})
 		if err == nil && out.DetectionStatus == types.StackDriftDetectionStatusDetectionInProgress {
 			err = fmt.Errorf("it is %s", out.DetectionStatus)
@@ -29,16 +29,16 @@ func (w *world) detectDrift(name string) *cloudformation.DescribeStackDriftDetec
 		return err
 	})
 	if out.DetectionStatus != types.StackDriftDetectionStatusDetectionComplete {
-		w.t.Fatalf("the detection is %s: %s", out.DetectionStatus, aws.ToString(out.DetectionStatusReason))
+		f.t.Fatalf("the detection is %s: %s", out.DetectionStatus, aws.ToString(out.DetectionStatusReason))
 	}
 	return out
 }
 
 // drifts returns what was found of each resource: "A IN_SYNC", "B MODIFIED /RetentionInDays 1 7".
-func (w *world) drifts(name string) string {
-	w.t.Helper()
-	out := awstest.Must[*cloudformation.DescribeStackResourceDriftsOutput](w.t)(w.DescribeStackResourceDrifts(
-		w.t.Context(), &cloudformation.DescribeStackResourceDriftsInput{StackName: &name}))
+func (f *fixture) drifts(name string) string {
+	f.t.Helper()
+	out := awstest.Must[*cloudformation.DescribeStackResourceDriftsOutput](f.t)(f.DescribeStackResourceDrifts(
+		f.t.Context(), &cloudformation.DescribeStackResourceDriftsInput{StackName: &name}))
 	var all []string
 	for _, d := range out.StackResourceDrifts {
 		text := fmt.Sprintf("%s %s", *d.LogicalResourceId, d.StackResourceDriftStatus)
@@ -52,7 +52,7 @@ func (w *world) drifts(name string) string {
 
 func TestDrift(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("s", logGroups(1, "A", "B", "C"))
 	w.await("s", types.StackStatusCreateComplete)

@@ -26,7 +26,7 @@ const importsShared = `{"Resources":{"User":{"Type":"AWS::Logs::LogGroup","Prope
 // An export that another stack uses is neither changed nor removed.
 func TestExportsInUse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	w.create("of", exporting("one"))
 	w.await("of", types.StackStatusCreateComplete)
@@ -80,7 +80,7 @@ func TestExportsInUse(t *testing.T) {
 // A user that goes back to a revision with the import has it again.
 func TestAnImportIsRolledBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("of", exporting("one"))
 	w.await("of", types.StackStatusCreateComplete)
 	w.create("user", importsShared)

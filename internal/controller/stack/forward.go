@@ -44,7 +44,7 @@ func (p *pass) forward(ctx context.Context) (*transition, time.Duration, error) 
 	if err := f.protectRemoved(ctx, ids); err != nil {
 		return nil, 0, err
 	}
-	after, err := p.work(ctx, func(busy map[string]bool) []string { return f.ready(ctx, ids, busy) }, f.step)
+	after, err := p.runSteps(ctx, func(busy map[string]bool) []string { return f.ready(ctx, ids, busy) }, f.step)
 	if err != nil || p.superseded(ctx) {
 		return nil, 0, err
 	}
@@ -109,7 +109,7 @@ func (p *pass) abandon(ctx context.Context, reason string) (*transition, time.Du
 		row := p.row(id)
 		target := row.Value.Work.Target
 		p.abandonRolling(ctx, *row.Value.Work)
-		settleWork(&row.Value)
+		endWork(&row.Value)
 		if _, err := p.save(ctx, row, resourceEvent(id, target, row.Value.Status, row.Value.Reason)); err != nil {
 			return nil, 0, err
 		}
@@ -187,7 +187,7 @@ func (f *forwarding) protectRemoved(ctx context.Context, ids []string) error {
 			continue
 		}
 		if denial := f.policy.Denial(stackpolicy.Delete, id, row.Value.Type); denial != "" {
-			if o := f.refuse(ctx, row, row.Value.Type, denial); o.err != nil {
+			if o := f.recordRefusal(ctx, row, row.Value.Type, denial); o.err != nil {
 				return o.err
 			}
 		}
@@ -200,7 +200,7 @@ func (f *forwarding) step(ctx context.Context, id string) outcome {
 	o := f.advance(ctx, id)
 	var full *store.FullError
 	if errors.As(o.err, &full) && !full.Recent {
-		return f.refuse(ctx, f.row(id), f.bound.Resource(id).Type, full.Error())
+		return f.recordRefusal(ctx, f.row(id), f.bound.Resource(id).Type, full.Error())
 	}
 	return o
 }
@@ -232,7 +232,7 @@ func (f *forwarding) advance(ctx context.Context, id string) outcome {
 		if errors.As(err, &fault) {
 			reason = fault.Message
 		}
-		return f.refuse(ctx, row, f.bound.Resource(id).Type, reason)
+		return f.recordRefusal(ctx, row, f.bound.Resource(id).Type, reason)
 	}
 	live := row.Value.Live
 	switch {
@@ -271,12 +271,12 @@ func (f *forwarding) update(
 		difference.Replacement = plan.Always
 	}
 	if difference.IsEmpty() && !live.Broken {
-		return f.keep(ctx, row, target)
+		return f.recordMetadataChange(ctx, row, target)
 	}
-	if difference.Replacement != plan.Always && rolls(live, target) {
+	if difference.Replacement != plan.Always && needsRollingUpdate(live, target) {
 		all, err := f.policiesOf(ctx, id)
 		if err != nil {
-			return f.refuse(ctx, row, target.Type, err.Error())
+			return f.recordRefusal(ctx, row, target.Type, err.Error())
 		}
 		replacing, _ := all.update["AutoScalingReplacingUpdate"].(map[string]any)
 		if boolOf(replacing["WillReplace"]) {
@@ -288,12 +288,12 @@ func (f *forwarding) update(
 		action = stackpolicy.Replace
 	}
 	if denial := f.policy.Denial(action, id, target.Type); denial != "" {
-		return f.refuse(ctx, row, target.Type, denial)
+		return f.recordRefusal(ctx, row, target.Type, denial)
 	}
 	f.touch(&row.Value)
 	if difference.Replacement == plan.Always {
 		if name := f.sharedName(live, old.Properties, want.Properties); name != "" && !live.Broken && !difference.Type {
-			return f.refuse(ctx, row, target.Type, fmt.Sprintf("CloudFormation cannot update a stack when a custom-named "+
+			return f.recordRefusal(ctx, row, target.Type, fmt.Sprintf("CloudFormation cannot update a stack when a custom-named "+
 				"resource requires replacing. Rename %s and update the stack again.", name))
 		}
 		if row, err = f.beginReplacement(ctx, row, target); err != nil {
@@ -313,8 +313,8 @@ func (f *forwarding) update(
 	return f.perform(ctx, row, false)
 }
 
-// keep records what an update changes of a resource without a handler: its policies and dependencies.
-func (f *forwarding) keep(
+// recordMetadataChange records what an update changes of a resource without a handler: its policies and dependencies.
+func (f *forwarding) recordMetadataChange(
 	ctx context.Context, row store.Row[record.StackResource], target record.StackPhysical,
 ) outcome {
 	live := *row.Value.Live
@@ -353,8 +353,10 @@ func (f *forwarding) sharedName(live record.StackPhysical, old, want map[string]
 	return ""
 }
 
-// refuse records that a resource fails before its handler is called.
-func (f *forwarding) refuse(ctx context.Context, row store.Row[record.StackResource], kind, reason string) outcome {
+// recordRefusal records that a resource fails before its handler is called.
+func (f *forwarding) recordRefusal(
+	ctx context.Context, row store.Row[record.StackResource], kind, reason string,
+) outcome {
 	f.touch(&row.Value)
 	r := &row.Value
 	r.Type, r.Failed, r.Reason = kind, f.phase(), bound(reason)
@@ -514,7 +516,7 @@ func (k *known) currentAttributes(id string, live record.StackPhysical) (map[str
 	if err := revision.Decode(live.Properties, &in.Properties); err != nil {
 		return nil, err
 	}
-	_, attributes, err := k.c.options.Types[live.Type].Read(asking(k.ctx), in)
+	_, attributes, err := k.c.options.Types[live.Type].Read(withLookupLimit(k.ctx), in)
 	return attributes, err
 }
 

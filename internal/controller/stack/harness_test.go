@@ -176,8 +176,8 @@ func newCloud(s *store.Store, kind string) cloud {
 	return cloud{kind, store.NewTable[thing](s, "things"), store.NewTable[fault](s, "faults")}
 }
 
-// world is CloudFormation behind the real wire with the real identities.
-type world struct {
+// fixture is CloudFormation behind the real wire with the real identities.
+type fixture struct {
 	*iamtest.AWS
 	*cloudformation.Client
 	t     testing.TB
@@ -191,9 +191,9 @@ type world struct {
 	skew    atomic.Int64 // of the controller's clock, in nanoseconds
 }
 
-func newWorld(t testing.TB, edits ...func(*store.Options)) *world {
+func newFixture(t testing.TB, edits ...func(*store.Options)) *fixture {
 	t.Helper()
-	w := &world{AWS: iamtest.New(t, edits...), t: t}
+	w := &fixture{AWS: iamtest.New(t, edits...), t: t}
 	w.cloud = newCloud(w.Store, "")
 	w.types = cloudTypes(w.Store)
 	w.api = service.New(service.Options{Store: w.Store, Identity: w.Identity, Types: w.types,
@@ -209,9 +209,9 @@ func newWorld(t testing.TB, edits ...func(*store.Options)) *world {
 	return w
 }
 
-func (w *world) as(c aws.Credentials) *cloudformation.Client {
-	return cloudformation.New(cloudformation.Options{Region: iamtest.Region, BaseEndpoint: aws.String(w.URL),
-		RetryMaxAttempts: 3, HTTPClient: w.http,
+func (f *fixture) as(c aws.Credentials) *cloudformation.Client {
+	return cloudformation.New(cloudformation.Options{Region: iamtest.Region, BaseEndpoint: aws.String(f.URL),
+		RetryMaxAttempts: 3, HTTPClient: f.http,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return c, nil
 		})})
@@ -231,43 +231,43 @@ func configure(mux *wire.Mux, who *identity.Identity) func(region string, caller
 }
 
 // start starts the controller, as a daemon does that starts.
-func (w *world) start() {
+func (f *fixture) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	w.stop = cancel
+	f.stop = cancel
 	quiet := slog.New(slog.DiscardHandler)
-	c := stack.New(stack.Options{Store: w.Store, Types: w.types, Config: configure(w.Mux, w.Identity), Log: quiet,
-		RetryFor: 200 * time.Millisecond, RemoveFor: 2 * time.Second, Now: w.now})
-	w.running.Go(func() {
+	c := stack.New(stack.Options{Store: f.Store, Types: f.types, Config: configure(f.Mux, f.Identity), Log: quiet,
+		RetryFor: 200 * time.Millisecond, RemoveFor: 2 * time.Second, Now: f.now})
+	f.running.Go(func() {
 		if err := reconcile.Run(ctx, quiet, c.Controllers()...); err != nil {
-			w.t.Error(err)
+			f.t.Error(err)
 		}
 	})
 }
 
-func (w *world) halt() {
-	w.stop()
-	w.running.Wait()
+func (f *fixture) halt() {
+	f.stop()
+	f.running.Wait()
 }
 
 // now returns the time of the controller's clock.
-func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
+func (f *fixture) now() time.Time { return time.Now().Add(time.Duration(f.skew.Load())) }
 
 // advance sets the controller's clock forward.
-func (w *world) advance(d time.Duration) { w.skew.Add(int64(d)) }
+func (f *fixture) advance(d time.Duration) { f.skew.Add(int64(d)) }
 
-func (w *world) fault(id string, f fault) {
-	w.t.Helper()
-	if _, err := w.cloud.faults.Put(context.Background(), id, f); err != nil {
-		w.t.Fatal(err)
+func (f *fixture) fault(id string, injected fault) {
+	f.t.Helper()
+	if _, err := f.cloud.faults.Put(context.Background(), id, injected); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
 // all returns the things that there are, by logical ID.
-func (w *world) all() map[string][]string {
-	w.t.Helper()
-	rows, err := w.cloud.things.List(context.Background(), "")
+func (f *fixture) all() map[string][]string {
+	f.t.Helper()
+	rows, err := f.cloud.things.List(context.Background(), "")
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	all := map[string][]string{}
 	for _, row := range rows {
@@ -277,9 +277,9 @@ func (w *world) all() map[string][]string {
 }
 
 // counts returns how many things of each logical ID there are: "A:1 B:2".
-func (w *world) counts() string {
+func (f *fixture) counts() string {
 	var texts []string
-	all := w.all()
+	all := f.all()
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		texts = append(texts, fmt.Sprintf("%s:%d", id, len(all[id])))
 	}
@@ -287,48 +287,48 @@ func (w *world) counts() string {
 }
 
 // create creates a stack and returns its ID.
-func (w *world) create(name, body string, edit ...func(*cloudformation.CreateStackInput)) string {
-	w.t.Helper()
+func (f *fixture) create(name, body string, edit ...func(*cloudformation.CreateStackInput)) string {
+	f.t.Helper()
 	in := &cloudformation.CreateStackInput{StackName: &name, TemplateBody: &body}
-	for _, f := range edit {
-		f(in)
+	for _, change := range edit {
+		change(in)
 	}
-	return *awstest.Must[*cloudformation.CreateStackOutput](w.t)(w.CreateStack(w.t.Context(), in)).StackId
+	return *awstest.Must[*cloudformation.CreateStackOutput](f.t)(f.CreateStack(f.t.Context(), in)).StackId
 }
 
 // update updates a stack.
-func (w *world) update(name, body string, edit ...func(*cloudformation.UpdateStackInput)) {
-	w.t.Helper()
+func (f *fixture) update(name, body string, edit ...func(*cloudformation.UpdateStackInput)) {
+	f.t.Helper()
 	in := &cloudformation.UpdateStackInput{StackName: &name, TemplateBody: &body}
-	for _, f := range edit {
-		f(in)
+	for _, change := range edit {
+		change(in)
 	}
-	awstest.Must[*cloudformation.UpdateStackOutput](w.t)(w.UpdateStack(w.t.Context(), in))
+	awstest.Must[*cloudformation.UpdateStackOutput](f.t)(f.UpdateStack(f.t.Context(), in))
 }
 
-func (w *world) delete(name string) {
-	w.t.Helper()
-	awstest.Must[*cloudformation.DeleteStackOutput](w.t)(w.DeleteStack(w.t.Context(),
+func (f *fixture) delete(name string) {
+	f.t.Helper()
+	awstest.Must[*cloudformation.DeleteStackOutput](f.t)(f.DeleteStack(f.t.Context(),
 		&cloudformation.DeleteStackInput{StackName: &name}))
 }
 
 // describe returns a stack.
-func (w *world) describe(name string) types.Stack {
-	w.t.Helper()
-	out := awstest.Must[*cloudformation.DescribeStacksOutput](w.t)(w.DescribeStacks(w.t.Context(),
+func (f *fixture) describe(name string) types.Stack {
+	f.t.Helper()
+	out := awstest.Must[*cloudformation.DescribeStacksOutput](f.t)(f.DescribeStacks(f.t.Context(),
 		&cloudformation.DescribeStacksInput{StackName: &name}))
 	return out.Stacks[0]
 }
 
 // await waits until a stack has a status.
-func (w *world) await(name string, want types.StackStatus) types.Stack {
-	w.t.Helper()
+func (f *fixture) await(name string, want types.StackStatus) types.Stack {
+	f.t.Helper()
 	var s types.Stack
-	eventually.Nil(w.t, fmt.Sprintf("stack %s becomes %s", name, want), func() error {
-		s = w.describe(name)
+	eventually.Nil(f.t, fmt.Sprintf("stack %s becomes %s", name, want), func() error {
+		s = f.describe(name)
 		if s.StackStatus != want {
 			err := fmt.Errorf("it is %s: %s\n%s", s.StackStatus, aws.ToString(s.StackStatusReason),
-				strings.Join(w.events(name), "\n"))
+				strings.Join(f.events(name), "\n"))
 			if !strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS") && !strings.HasSuffix(string(want), "IN_PROGRESS") {
 				return eventually.Never(err)
 			}
@@ -340,11 +340,11 @@ func (w *world) await(name string, want types.StackStatus) types.Stack {
 }
 
 // events returns the events of a stack, the first one first: "ID STATUS reason".
-func (w *world) events(name string) (all []string) {
-	w.t.Helper()
-	out, err := w.DescribeStackEvents(w.t.Context(), &cloudformation.DescribeStackEventsInput{StackName: &name})
+func (f *fixture) events(name string) (all []string) {
+	f.t.Helper()
+	out, err := f.DescribeStackEvents(f.t.Context(), &cloudformation.DescribeStackEventsInput{StackName: &name})
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	for _, e := range out.StackEvents {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", aws.ToString(e.LogicalResourceId), e.ResourceStatus,
@@ -355,8 +355,8 @@ func (w *world) events(name string) (all []string) {
 }
 
 // physical returns the physical ID of a resource; empty before there is one.
-func (w *world) physical(stack, id string) string {
-	out, err := w.DescribeStackResource(w.t.Context(), &cloudformation.DescribeStackResourceInput{StackName: &stack,
+func (f *fixture) physical(stack, id string) string {
+	out, err := f.DescribeStackResource(f.t.Context(), &cloudformation.DescribeStackResourceInput{StackName: &stack,
 		LogicalResourceId: &id})
 	if err != nil {
 		return ""
@@ -365,38 +365,38 @@ func (w *world) physical(stack, id string) string {
 }
 
 // awaitEvent waits for an event of a stack.
-func (w *world) awaitEvent(name, event string) {
-	w.t.Helper()
-	eventually.Nil(w.t, fmt.Sprintf("stack %s has the event %q", name, event), func() error {
-		if !w.has(name, event) {
-			return errors.New(strings.Join(w.events(name), "\n"))
+func (f *fixture) awaitEvent(name, event string) {
+	f.t.Helper()
+	eventually.Nil(f.t, fmt.Sprintf("stack %s has the event %q", name, event), func() error {
+		if !f.has(name, event) {
+			return errors.New(strings.Join(f.events(name), "\n"))
 		}
 		return nil
 	})
 }
 
 // wantEvents fails the test unless a stack has events.
-func (w *world) wantEvents(name string, want ...string) {
-	w.t.Helper()
+func (f *fixture) wantEvents(name string, want ...string) {
+	f.t.Helper()
 	for _, event := range want {
-		if !w.has(name, event) {
-			w.t.Errorf("there is no event %q in\n%s", event, strings.Join(w.events(name), "\n"))
+		if !f.has(name, event) {
+			f.t.Errorf("there is no event %q in\n%s", event, strings.Join(f.events(name), "\n"))
 		}
 	}
 }
 
 // wantCounts fails the test unless there are so many things of each logical ID.
-func (w *world) wantCounts(want string) {
-	w.t.Helper()
-	if got := w.counts(); got != want {
-		w.t.Errorf("there are %q, want %q", got, want)
+func (f *fixture) wantCounts(want string) {
+	f.t.Helper()
+	if got := f.counts(); got != want {
+		f.t.Errorf("there are %q, want %q", got, want)
 	}
 }
 
 // put sends a signal to the URL of a wait condition handle, and returns the status.
-func (w *world) put(url, body string) int {
+func (f *fixture) put(url, body string) int {
 	answer := httptest.NewRecorder()
-	w.api.WaitConditions(answer, httptest.NewRequest(http.MethodPut, url, strings.NewReader(body)))
+	f.api.WaitConditions(answer, httptest.NewRequest(http.MethodPut, url, strings.NewReader(body)))
 	return answer.Code
 }
 
@@ -410,6 +410,6 @@ func outputs(s types.Stack) map[string]string {
 }
 
 // has reports whether an event is among those of a stack.
-func (w *world) has(name, event string) bool {
-	return slices.ContainsFunc(w.events(name), func(e string) bool { return strings.Contains(e, event) })
+func (f *fixture) has(name, event string) bool {
+	return slices.ContainsFunc(f.events(name), func(e string) bool { return strings.Contains(e, event) })
 }

@@ -24,7 +24,7 @@ const imported = `"Vpc":{"Type":"AWS::EC2::VPC","DeletionPolicy":"Retain","Prope
 // Resources that exist become part of a stack as they are: of a new one, and of one that has others.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	for _, id := range []string{"vpc-1", "vpc-2"} {
 		if _, err := w.cloud.things.Create(ctx, id, thing{Type: "AWS::EC2::VPC", LogicalID: id,
@@ -72,7 +72,7 @@ func TestImports(t *testing.T) {
 
 func TestAnImportOfNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	const group = `"Group":{"Type":"AWS::Logs::LogGroup","Properties":{"RetentionInDays":%d}}`
 	body := func(days int, more string) string {

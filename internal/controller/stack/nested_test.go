@@ -36,7 +36,7 @@ func parent(cidr string, days int, more string) string {
 
 func TestNestedStacks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.create("top", parent("10.0.0.0/16", 1, ""), func(in *cloudformation.CreateStackInput) {
 		in.Tags = []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
 	})
@@ -80,7 +80,7 @@ func TestNestedStacks(t *testing.T) {
 // A nested stack has the capabilities that its parent was given.
 func TestCapabilitiesOfNestedStacks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.types["AWS::IAM::User"] = resource.Type{Handler: userHandler{}, NameLimit: 64}
 	body := fmt.Sprintf(`{"Resources":{"Net":{"Type":"AWS::CloudFormation::Stack","Properties":{"TemplateURL":%q,
 		"Parameters":{"Cidr":"10.0.0.0/16"}}}}}`, child(`,"U":{"Type":"AWS::IAM::User"}`))
@@ -96,7 +96,7 @@ func TestCapabilitiesOfNestedStacks(t *testing.T) {
 // A nested stack has resources of the types that were allowed for its parent, no others.
 func TestTypesOfNestedStacks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	body := fmt.Sprintf(`{"Resources":{"Net":{"Type":"AWS::CloudFormation::Stack","Properties":{"TemplateURL":%q,
 		"Parameters":{"Cidr":"10.0.0.0/16"}}}}}`, child(""))
 	for name, allowed := range map[string][]string{"without": nil, "with": {"AWS::EC2::VPC", "AWS::Logs::*"}} {
@@ -114,7 +114,7 @@ func TestTypesOfNestedStacks(t *testing.T) {
 
 func TestANestedStackThatCannotBeCreated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fault("Bad", fault{Create: "you may not"})
 	body := fmt.Sprintf(`{"Resources":{"First":{"Type":"AWS::Logs::LogGroup"},
 		"Net":{"Type":"AWS::CloudFormation::Stack","DependsOn":"First","Properties":{"TemplateURL":%q,
@@ -140,7 +140,7 @@ func TestANestedStackThatCannotBeCreated(t *testing.T) {
 // A nested stack that cannot be updated rolls itself back, and then the stack above.
 func TestANestedStackThatCannotBeUpdated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("top", parent("10.0.0.0/16", 1, ""))
 	w.await("top", types.StackStatusCreateComplete)
 	vpc := w.all()["Vpc"][0]
@@ -164,7 +164,7 @@ func TestANestedStackThatCannotBeUpdated(t *testing.T) {
 // What fails above rolls back the nested stack, which was updated, and one that is being updated.
 func TestAStackAboveThatCannotBeUpdated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("top", parent("10.0.0.0/16", 1, ""))
 	w.await("top", types.StackStatusCreateComplete)
 	w.fault("Bad", fault{Create: "you may not"})
@@ -195,7 +195,7 @@ func TestAStackAboveThatCannotBeUpdated(t *testing.T) {
 // A rollback that failed in a nested stack is continued there, too.
 func TestTheRollbackOfANestedStackIsContinued(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	body := func(cidr string, bad string) string {
 		return fmt.Sprintf(`{"Resources":{"Net":{"Type":"AWS::CloudFormation::Stack","Properties":{"TemplateURL":%q,
 			"Parameters":{"Cidr":"10.0.0.0/16","Days":%s}}}}}`, child(bad), cidr)

@@ -45,7 +45,7 @@ func (c *Controller) beginOperation(ctx context.Context, s record.Stack) (store.
 	if row.Value.OperationID == op.ID {
 		return row, nil
 	}
-	if err := c.settle(ctx, s); err != nil {
+	if err := c.endReplacedWork(ctx, s); err != nil {
 		return row, err
 	}
 	state := &row.Value
@@ -76,13 +76,13 @@ func (c *Controller) beginOperation(ctx context.Context, s record.Stack) (store.
 		return row, fmt.Errorf("begin operation %s of stack %s: %w", op.ID, s.Name, err)
 	}
 	afterBegin.Here()
-	c.forget(key)
+	c.removeWaiting(key)
 	return c.states.Copy(ctx, key)
 }
 
-// settle ends the work of an operation that another one has replaced. What a handler may have made counts as made, so
-// that it is deleted or updated by what follows.
-func (c *Controller) settle(ctx context.Context, s record.Stack) error {
+// endReplacedWork ends the work of an operation that another one has replaced. What a handler may have made counts as
+// made, so that it is deleted or updated by what follows.
+func (c *Controller) endReplacedWork(ctx context.Context, s record.Stack) error {
 	rows, err := c.resources.List(ctx, store.Prefix(s.Account, s.Region, s.ID))
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *Controller) settle(ctx context.Context, s record.Stack) error {
 		if row, err = c.resources.Copy(ctx, row.Key); err != nil {
 			return err
 		}
-		settleWork(&row.Value)
+		endWork(&row.Value)
 		row.Value.UpdatedAt = c.now().UTC()
 		if _, err := c.resources.Update(ctx, row); err != nil {
 			return err
@@ -103,8 +103,8 @@ func (c *Controller) settle(ctx context.Context, s record.Stack) error {
 	return nil
 }
 
-// settleWork ends the work of a resource before it is done.
-func settleWork(r *record.StackResource) {
+// endWork ends the work of a resource before it is done.
+func endWork(r *record.StackResource) {
 	w := r.Work
 	r.Work = nil
 	if w == nil {
@@ -158,7 +158,7 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 		case types.StackStatusDeleteInProgress:
 			next, after, err = p.deleteAll(ctx)
 		default:
-			return p.rest(ctx)
+			return p.removeOldRecords(ctx)
 		}
 		switch {
 		case errors.Is(err, errPassEnds):
@@ -214,7 +214,7 @@ func (p *pass) enter(ctx context.Context, t transition) error {
 	if err := p.c.store.Txn(write, ops...); err != nil {
 		return fmt.Errorf("record status %s of stack %s: %w", t.status, p.stack.Name, err)
 	}
-	p.c.forget(p.key)
+	p.c.removeWaiting(p.key)
 	if p.state, err = p.c.states.Copy(ctx, p.state.Key); err != nil {
 		return err
 	}

@@ -120,8 +120,10 @@ func (p *pass) save(ctx context.Context, row store.Row[record.StackResource], ev
 	return saved, nil
 }
 
-// drop deletes the record of a resource that is gone, with an event.
-func (p *pass) drop(ctx context.Context, row store.Row[record.StackResource], events ...record.StackEvent) error {
+// deleteRecord deletes the record of a resource that is gone, with an event.
+func (p *pass) deleteRecord(
+	ctx context.Context, row store.Row[record.StackResource], events ...record.StackEvent,
+) error {
 	ops := append([]store.Op{p.c.resources.DeleteOp(row)}, p.events(events...)...)
 	if err := p.c.store.Txn(ctx, ops...); err != nil {
 		return fmt.Errorf("delete the record of resource %s of stack %s: %w", row.Value.LogicalID, p.stack.Name, err)
@@ -161,9 +163,9 @@ type outcome struct {
 // errPassEnds reports that a pass has taken as long as it may, and goes on in another one.
 var errPassEnds = errors.New("the pass has taken as long as it may")
 
-// work calls step for all that next returns, several at a time, until nothing makes progress any more. next gets what
-// is worked on. It returns how long to wait for what is pending; 0 if nothing is.
-func (p *pass) work(ctx context.Context, next func(busy map[string]bool) []string,
+// runSteps calls step for all that next returns, several at a time, until nothing makes progress any more. next gets
+// what is worked on. It returns how long to wait for what is pending; 0 if nothing is.
+func (p *pass) runSteps(ctx context.Context, next func(busy map[string]bool) []string,
 	step func(ctx context.Context, id string) outcome) (time.Duration, error) {
 	type result struct {
 		id string
@@ -265,10 +267,10 @@ type keptTemplate struct {
 func (p *pass) release() {
 	p.kept.mu.Lock()
 	defer p.kept.mu.Unlock()
-	p.letGo()
+	p.releaseTemplate()
 }
 
-func (p *pass) letGo() {
+func (p *pass) releaseTemplate() {
 	if p.kept.shrink != nil {
 		p.kept.shrink(0)
 	}
@@ -290,7 +292,7 @@ func (p *pass) bind(ctx context.Context, id string) (*template.Bound, record.Sta
 	}
 	cacheKey := p.key + "/" + id + "/" + p.stack.Operation.ID
 	if p.kept.id != id {
-		p.letGo()
+		p.releaseTemplate()
 		size, err := p.mostSize(ctx, cacheKey, id) // and nothing of the template meanwhile
 		if err != nil {
 			return nil, of, err
@@ -350,9 +352,9 @@ func (p *pass) parse(ctx context.Context, body string, of record.StackRevision) 
 	lookup.Fill(&in, p.config)
 	parameter, zones := in.Parameter, in.Zones
 	in.Parameter = func(ctx context.Context, name string, secure bool) (template.StoredParameter, error) {
-		return parameter(asking(ctx), name, secure)
+		return parameter(withLookupLimit(ctx), name, secure)
 	}
-	in.Zones = func(ctx context.Context, region string) ([]string, error) { return zones(asking(ctx), region) }
+	in.Zones = func(ctx context.Context, region string) ([]string, error) { return zones(withLookupLimit(ctx), region) }
 	in.Exists = nil // it did when the operation was requested
 	in.Import = importer{p.c, p.stack}.value
 	bound, err := parsed.Bind(ctx, in)
@@ -371,9 +373,9 @@ func (p *pass) evaluating(ctx context.Context) (held context.Context, release fu
 	return p.c.parsing.AcquireN(ctx, p.stack.Account, evaluationWeight)
 }
 
-// asking returns the context of a request about what a template refers to. Who has a place for the evaluation of
-// templates waits for no turn of its account, which would make all other accounts wait.
-func asking(ctx context.Context) context.Context {
+// withLookupLimit returns the context of a request about what a template refers to. Who has a place for the evaluation
+// of templates waits for no turn of its account, which would make all other accounts wait.
+func withLookupLimit(ctx context.Context) context.Context {
 	if turn.IsHeld(ctx) {
 		return store.Bounded(ctx, mostAsked)
 	}

@@ -57,7 +57,7 @@ func (userHandler) Read(context.Context, *resource.Request) (properties, attribu
 // A stack acts with the permissions of its caller, or under the role that they may pass.
 func TestAStackMayDoWhatItsCallerMay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.types["AWS::IAM::User"] = resource.Type{Handler: userHandler{}, NameLimit: 64}
 	const body = `{"Resources":{"U":{"Type":"AWS::IAM::User"}}}`
 	w.NewRole(t, "cfn", `{"Version":"2012-10-17","Statement":{"Effect":"Allow",
@@ -120,7 +120,7 @@ func TestAStackMayDoWhatItsCallerMay(t *testing.T) {
 func TestStacksKeepTheQuotaOfTheirAccount(t *testing.T) {
 	t.Parallel()
 	var minutes atomic.Int64
-	w := newWorld(t, func(o *store.Options) {
+	w := newFixture(t, func(o *store.Options) {
 		o.Quota = store.Quota{PerAccount: 400_000, Now: func() time.Time {
 			return time.Unix(60*minutes.Add(1), 0) // what is written is history soon
 		}}
@@ -155,7 +155,7 @@ func TestWhatStacksRecordKeepsTheQuotaOfTheirAccount(t *testing.T) {
 	t.Parallel()
 	const limit = 400_000
 	var minutes atomic.Int64
-	w := newWorld(t, func(o *store.Options) {
+	w := newFixture(t, func(o *store.Options) {
 		o.Quota = store.Quota{PerAccount: limit, Now: func() time.Time {
 			return time.Unix(60*minutes.Add(1), 0) // what is written is history soon
 		}}
@@ -240,7 +240,7 @@ func TestStacksAreWrittenNoFasterThanTheQuotaAllows(t *testing.T) {
 	t.Parallel()
 	const limit = 400_000
 	var minutes atomic.Int64
-	w := newWorld(t, func(o *store.Options) {
+	w := newFixture(t, func(o *store.Options) {
 		o.Quota = store.Quota{PerAccount: limit, Now: func() time.Time { return time.Unix(60*minutes.Load(), 0) }}
 	})
 	id := w.create("s", logGroups(1, "A"))
@@ -274,7 +274,7 @@ func TestStacksAreWrittenNoFasterThanTheQuotaAllows(t *testing.T) {
 // An update takes away tags of a stack, by which policies judge it, for those who may.
 func TestUpdatesRemoveTagsOfStacks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const body = `{"Resources":{"A":{"Type":"AWS::SSM::Parameter","Properties":{"Type":"String","Value":"v"}}}}`
 	tag := func(key string) []types.Tag { return []types.Tag{{Key: &key, Value: aws.String("v")}} }
 	w.create("s", body, func(in *cloudformation.CreateStackInput) { in.Tags = tag("team") })
@@ -303,7 +303,7 @@ func TestUpdatesRemoveTagsOfStacks(t *testing.T) {
 // What protects a stack, and what is secret about it, is not for those who may update or see it.
 func TestStackPoliciesAndSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	const secret = "a-secret-value"
 	body := func(days string) string {
@@ -385,7 +385,7 @@ func TestStackPoliciesAndSecrets(t *testing.T) {
 // Who names a change set by its ID needs permission for its stack, whatever stack they name beside it.
 func TestChangeSetsAreAuthorizedOnTheirStack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx := t.Context()
 	for _, name := range []string{"prod", "dev-1"} {
 		w.create(name, logGroups(1, "A"))
@@ -435,7 +435,7 @@ func TestChangeSetsAreAuthorizedOnTheirStack(t *testing.T) {
 // is needed.
 func TestLoopsMakeOnlyWhatTheirCallerNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.types["AWS::IAM::User"] = resource.Type{Handler: userHandler{}, NameLimit: 64}
 	body := aws.String(`{"Transform":"AWS::LanguageExtensions","Resources":{"Fn::ForEach::L":["X",["AWS::IAM::User"],
 		{"U":{"Type":{"Ref":"X"}}}]}}`)
@@ -467,7 +467,7 @@ func TestLoopsMakeOnlyWhatTheirCallerNames(t *testing.T) {
 // What a parameter refers to is what it was when the operation was allowed.
 func TestReferencesOfParametersStayAsTheyWereAllowed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ssmservice.New(ssmservice.Options{Store: w.Store}).Register(w.Mux)
 	w.types["AWS::IAM::User"] = resource.Type{Handler: userHandler{}, NameLimit: 64}
 	ctx := t.Context()

@@ -55,7 +55,7 @@ func (p *pass) hasPolicy(ctx context.Context, row store.Row[record.StackResource
 	if w.Action == record.ResourceCreate {
 		return all.creation["ResourceSignal"] != nil, nil
 	}
-	return all.update["AutoScalingRollingUpdate"] != nil && rolls(*row.Value.Live, w.Target), nil
+	return all.update["AutoScalingRollingUpdate"] != nil && needsRollingUpdate(*row.Value.Live, w.Target), nil
 }
 
 // followPolicy does what follows the work of a handler.

@@ -16,7 +16,7 @@ import (
 // Bad requests get AWS's errors and change nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("used", `{"Resources":{"A":{"Type":"AWS::Logs::LogGroup"}},
 		"Outputs":{"O":{"Value":"v","Export":{"Name":"exported"}}}}`)
 	w.await("used", types.StackStatusCreateComplete)
@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 // A template of 1 MB is accepted in the request.
 func TestALargeTemplate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	body := logGroups(1, "A")
 	w.create("large", strings.Repeat(" ", 1<<20-len(body))+body)
 	w.await("large", types.StackStatusCreateComplete)
@@ -264,7 +264,7 @@ func TestALargeTemplate(t *testing.T) {
 // A change set shows what it does, and does it.
 func TestChangeSets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx, s := t.Context(), aws.String
 	out := awstest.Must[*cloudformation.CreateChangeSetOutput](t)(w.CreateChangeSet(ctx,
 		&cloudformation.CreateChangeSetInput{StackName: s("s"), ChangeSetName: s("first"),

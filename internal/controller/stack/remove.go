@@ -76,7 +76,7 @@ type removal struct {
 func (p *pass) remove(ctx context.Context, keep bool) (removal, error) {
 	force := false // of the order, when resources of different revisions use each other
 	for {
-		after, err := p.work(ctx, func(busy map[string]bool) []string { return p.removable(busy, force) },
+		after, err := p.runSteps(ctx, func(busy map[string]bool) []string { return p.removable(busy, force) },
 			func(ctx context.Context, id string) outcome { return p.removeOne(ctx, id, keep) })
 		if err != nil || p.superseded(ctx) {
 			return removal{}, err
@@ -174,7 +174,7 @@ func (p *pass) removed(ctx context.Context, id string, o outcome, keep bool) out
 		return p.skip(ctx, row, r.Reason, keep)
 	}
 	if !keep && row.Revision != 0 && r.Live == nil && len(r.Old) == 0 && r.Work == nil {
-		if err := p.drop(ctx, row); err != nil {
+		if err := p.deleteRecord(ctx, row); err != nil {
 			return outcome{err: err}
 		}
 	}
@@ -192,7 +192,7 @@ func (p *pass) skip(ctx context.Context, row store.Row[record.StackResource], re
 		r.Before = &old
 	}
 	if !keep && r.Live == nil && len(r.Old) == 0 {
-		if err := p.drop(ctx, row, event); err != nil {
+		if err := p.deleteRecord(ctx, row, event); err != nil {
 			return outcome{err: err}
 		}
 		return outcome{progress: true}

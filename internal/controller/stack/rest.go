@@ -20,8 +20,8 @@ const (
 	maxEvents   = 2000 // of a stack
 )
 
-// rest tidies up after an operation.
-func (p *pass) rest(ctx context.Context) (reconcile.Result, error) {
+// removeOldRecords tidies up after an operation.
+func (p *pass) removeOldRecords(ctx context.Context) (reconcile.Result, error) {
 	if err := p.removeOldEvents(ctx); err != nil {
 		return reconcile.Result{}, err
 	}

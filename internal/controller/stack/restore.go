@@ -21,7 +21,7 @@ func (p *pass) restore(ctx context.Context) (*transition, time.Duration, error) 
 		return nil, 0, err
 	}
 	imported := p.state.Value.Status == types.StackStatusImportRollbackInProgress
-	after, err := p.work(ctx, p.restorable, func(ctx context.Context, id string) outcome {
+	after, err := p.runSteps(ctx, p.restorable, func(ctx context.Context, id string) outcome {
 		return p.restoreOne(ctx, id, imported)
 	})
 	if err != nil || p.superseded(ctx) {
@@ -79,7 +79,7 @@ func (p *pass) restoreOne(ctx context.Context, id string, imported bool) outcome
 		return outcome{progress: true}
 	case r.Before == nil && imported:
 		p.markDone(id)
-		if err := p.drop(ctx, row); err != nil {
+		if err := p.deleteRecord(ctx, row); err != nil {
 			return outcome{err: err}
 		}
 		return outcome{progress: true}
@@ -123,7 +123,7 @@ func (p *pass) condemnNew(ctx context.Context, row store.Row[record.StackResourc
 		if row.Revision == 0 {
 			return outcome{progress: true}
 		}
-		if err := p.drop(ctx, row); err != nil {
+		if err := p.deleteRecord(ctx, row); err != nil {
 			return outcome{err: err}
 		}
 		return outcome{progress: true}

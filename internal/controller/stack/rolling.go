@@ -27,8 +27,8 @@ const autoScalingGroup = "AWS::AutoScaling::AutoScalingGroup"
 var launchProperties = []string{"LaunchConfigurationName", "LaunchTemplate", "MixedInstancesPolicy",
 	"VPCZoneIdentifier", "AvailabilityZones"}
 
-// rolls reports whether an update of a group concerns its instances.
-func rolls(old, target record.StackPhysical) bool {
+// needsRollingUpdate reports whether an update of a group concerns its instances.
+func needsRollingUpdate(old, target record.StackPhysical) bool {
 	before, err := revision.Resource(old)
 	if err != nil || old.Type != autoScalingGroup {
 		return false

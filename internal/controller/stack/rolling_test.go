@@ -38,7 +38,7 @@ import (
 // groups is a world with EC2 and Auto Scaling, their controllers, and the handlers of their types. Only the machines
 // are make-believe.
 type groups struct {
-	*world
+	*fixture
 	scaling  *autoscaling.Client
 	image    string
 	signaled map[string]bool // instances
@@ -46,7 +46,7 @@ type groups struct {
 
 func newGroups(t *testing.T) groups {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	machines := ec2service.New(ec2service.Options{Store: w.Store})
 	machines.Register(w.Mux)
 	asgservice.New(asgservice.Options{Store: w.Store, EC2: machines,
@@ -87,20 +87,20 @@ func newGroups(t *testing.T) groups {
 }
 
 // observe says of each instance what is wanted of it.
-func (w *world) observe(ctx context.Context, key string) (reconcile.Result, error) {
-	row, err := record.Instances(w.Store).Get(ctx, key)
+func (f *fixture) observe(ctx context.Context, key string) (reconcile.Result, error) {
+	row, err := record.Instances(f.Store).Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	now, _ := record.Machines(w.Store).Get(ctx, key)
+	now, _ := record.Machines(f.Store).Get(ctx, key)
 	if now.Value.State == row.Value.Wanted && now.Value.Boot == row.Value.Boot ||
 		now.Value.State == ec2types.InstanceStateNameTerminated {
 		return reconcile.Result{}, nil
 	}
-	_, err = record.Machines(w.Store).Put(ctx, key, record.Machine{InstanceID: row.Value.ID, State: row.Value.Wanted,
+	_, err = record.Machines(f.Store).Put(ctx, key, record.Machine{InstanceID: row.Value.ID, State: row.Value.Wanted,
 		Boot: row.Value.Boot, SystemStatus: ec2types.SummaryStatusOk, InstanceStatus: ec2types.SummaryStatusOk})
 	return reconcile.Result{}, err
 }

@@ -15,7 +15,7 @@ import (
 // The secret of an access key is told once, and a stack still has it after an update of the key.
 func TestAttributesOutliveUpdates(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	maps.Copy(w.types, iam.Types)
 	const body = `{"Resources": {"User": {"Type": "AWS::IAM::User"}, "Key": {"Type": "AWS::IAM::AccessKey",
 		"Properties": {"UserName": {"Ref": "User"}, "Status": "Active"}}},

@@ -24,16 +24,16 @@ const waiting = `{"Resources":{
 	"Outputs":{"Data":{"Value":{"Fn::GetAtt":["Wait","Data"]}}}}`
 
 // createWaiting creates a stack that waits, and returns its ID and the URL for signals.
-func (w *world) createWaiting() (id, url string) {
-	w.t.Helper()
-	id = w.create("s", waiting)
-	w.awaitEvent(id, "Wait CREATE_IN_PROGRESS Resource creation Initiated")
-	return id, w.physical("s", "Handle")
+func (f *fixture) createWaiting() (id, url string) {
+	f.t.Helper()
+	id = f.create("s", waiting)
+	f.awaitEvent(id, "Wait CREATE_IN_PROGRESS Resource creation Initiated")
+	return id, f.physical("s", "Handle")
 }
 
 func TestAWaitCondition(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id, url := w.createWaiting()
 	for _, c := range []struct {
 		name, url, body string
@@ -75,7 +75,7 @@ func TestAWaitCondition(t *testing.T) {
 // A handle whose URL has no token, as one that was imported may have, takes no signals.
 func TestAHandleWithoutAToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id, url := w.createWaiting()
 	w.halt()
 	known, _, _ := strings.Cut(url, "?")
@@ -98,7 +98,7 @@ func TestAHandleWithoutAToken(t *testing.T) {
 
 func TestAWaitConditionThatFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id, url := w.createWaiting()
 	w.put(url, `{"Status":"FAILURE","UniqueId":"1","Reason":"no disk"}`)
 	w.await(id, types.StackStatusRollbackComplete)
@@ -108,7 +108,7 @@ func TestAWaitConditionThatFails(t *testing.T) {
 
 func TestAWaitConditionThatTimesOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id, url := w.createWaiting()
 	w.put(url, `{"Status":"SUCCESS","UniqueId":"1"}`)
 	w.advance(11 * time.Minute)
@@ -140,7 +140,7 @@ func TestCreationPolicies(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			id := w.create("s", `{"Resources":{"Group":{"Type":"AWS::Logs::LogGroup"},
 				"Wait":{"Type":"AWS::CloudFormation::WaitCondition","DependsOn":"Group",
 					"CreationPolicy":{"ResourceSignal":{"Count":2,"Timeout":"PT10M"}}}}}`)
@@ -160,18 +160,18 @@ func TestCreationPolicies(t *testing.T) {
 }
 
 // signal signals a resource.
-func (w *world) signal(stack, id string, unique int, status types.ResourceSignalStatus) {
-	w.t.Helper()
-	_, err := w.SignalResource(w.t.Context(), &cloudformation.SignalResourceInput{StackName: &stack,
+func (f *fixture) signal(stack, id string, unique int, status types.ResourceSignalStatus) {
+	f.t.Helper()
+	_, err := f.SignalResource(f.t.Context(), &cloudformation.SignalResourceInput{StackName: &stack,
 		LogicalResourceId: &id, UniqueId: aws.String("i-" + string(rune('0'+unique))), Status: status})
 	if err != nil && !strings.Contains(err.Error(), "can not be signaled") { // the last signal was enough
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
 func TestACreationThatTakesTooLong(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fault("B", fault{Forever: true})
 	id := w.create("s", logGroups(1, "A", "B", "C"), func(in *cloudformation.CreateStackInput) {
 		in.TimeoutInMinutes = aws.Int32(5)

@@ -196,7 +196,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	ctx = store.Paced(ctx) // users choose how often stacks are written
 	stack, err := c.stacks.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		c.forget(key)
+		c.removeWaiting(key)
 		return reconcile.Result{Gone: true}, nil
 	}
 	if err != nil {
@@ -286,7 +286,7 @@ func (c *Controller) endWait(stackKey, key string) {
 	}
 }
 
-func (c *Controller) forget(stackKey string) {
+func (c *Controller) removeWaiting(stackKey string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, stackKey)

@@ -30,7 +30,7 @@ func logGroups(days int, ids ...string) string {
 
 func TestALifeOfAStack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const body = `{"Description":"two networks",
 		"Parameters":{"Cidr":{"Type":"String"},"Secret":{"Type":"String","NoEcho":true}},
 		"Resources":{
@@ -132,7 +132,7 @@ func TestACreationThatFails(t *testing.T) {
 	} {
 		t.Run(string(c.mode), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			w.fault("B", fault{Create: "you may not"})
 			id := w.create("s", logGroups(1, "A", "B", "C"), func(in *cloudformation.CreateStackInput) {
 				in.OnFailure = c.mode
@@ -151,7 +151,7 @@ func TestACreationThatFails(t *testing.T) {
 
 func TestAnUpdateThatFailsIsRolledBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("s", `{"Resources":{
 		"Changed":{"Type":"AWS::Logs::LogGroup","Properties":{"RetentionInDays":1}},
 		"Replaced":{"Type":"AWS::EC2::VPC","Properties":{"CidrBlock":"10.0.0.0/16"}},
@@ -191,7 +191,7 @@ func TestAnUpdateThatFailsIsRolledBack(t *testing.T) {
 
 func TestAStackIsDeletedWhileItIsCreated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fault("B", fault{Forever: true})
 	id := w.create("s", logGroups(1, "A", "B", "C"))
 	eventually.True(t, "B is being created", func() bool { return w.counts() == "A:1 B:1" })
@@ -204,7 +204,7 @@ func TestAStackIsDeletedWhileItIsCreated(t *testing.T) {
 
 func TestDeletionsThatFail(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.create("s", logGroups(1, "A", "B", "C"))
 	w.await("s", types.StackStatusCreateComplete)
 	w.fault("B", fault{Delete: "you may not"})
@@ -227,7 +227,7 @@ func TestDeletionsThatFail(t *testing.T) {
 
 func TestDeletionPolicies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.create("s", `{"Resources":{
 		"Kept":{"Type":"AWS::Logs::LogGroup","DeletionPolicy":"Retain"},
 		"Except":{"Type":"AWS::Logs::LogGroup","DeletionPolicy":"RetainExceptOnCreate"},
@@ -250,7 +250,7 @@ func TestDeletionPolicies(t *testing.T) {
 
 func TestAnUpdateIsCanceled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("s", logGroups(1, "A"))
 	w.await("s", types.StackStatusCreateComplete)
 	w.fault("B", fault{Forever: true})
@@ -268,7 +268,7 @@ func TestAnUpdateIsCanceled(t *testing.T) {
 
 func TestARollbackThatFailsIsContinued(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("s", logGroups(1, "A", "B"))
 	w.await("s", types.StackStatusCreateComplete)
 	w.fault("A", fault{Update: "1"}) // it cannot be set back
@@ -289,7 +289,7 @@ func TestARollbackThatFailsIsContinued(t *testing.T) {
 
 func TestFailedUpdatesMayBeLeft(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("s", logGroups(1, "A", "B"))
 	w.await("s", types.StackStatusCreateComplete)
 	w.fault("B", fault{Update: "7"})
@@ -315,7 +315,7 @@ func TestFailedUpdatesMayBeLeft(t *testing.T) {
 
 func TestAManyResourceStack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	var ids, resources []string
 	for i := range 200 {
 		ids = append(ids, fmt.Sprintf("R%03d", i))
@@ -340,7 +340,7 @@ func TestAManyResourceStack(t *testing.T) {
 
 func TestARollbackSkipsResources(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.create("s", logGroups(1, "A", "B"))
 	w.await("s", types.StackStatusCreateComplete)
 	w.fault("A", fault{Update: "1"}) // it cannot be set back
@@ -366,7 +366,7 @@ func TestARollbackSkipsResources(t *testing.T) {
 
 func TestAFailedCreationIsRolledBackLater(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fault("B", fault{Create: "you may not"})
 	id := w.create("s", logGroups(1, "A", "B", "C"), func(in *cloudformation.CreateStackInput) {
 		in.DisableRollback = aws.Bool(true)

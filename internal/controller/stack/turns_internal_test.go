@@ -265,7 +265,7 @@ func TestPassesEnd(t *testing.T) {
 	for range left {
 		p := &pass{c: c, key: "k"}
 		before := len(left)
-		_, err := p.work(t.Context(), func(map[string]bool) []string { return left[:min(1, len(left))] },
+		_, err := p.runSteps(t.Context(), func(map[string]bool) []string { return left[:min(1, len(left))] },
 			func(context.Context, string) outcome {
 				now, left = now.Add(passFor+time.Second), left[1:]
 				return outcome{progress: true}
@@ -297,7 +297,7 @@ func TestFewResourcesOfAnAccountAreWorkedOn(t *testing.T) {
 			left = append(left, fmt.Sprint(i))
 		}
 		go func() {
-			_, err := p.work(t.Context(), func(map[string]bool) (next []string) {
+			_, err := p.runSteps(t.Context(), func(map[string]bool) (next []string) {
 				next, left = left, nil
 				return next
 			}, func(context.Context, string) outcome {

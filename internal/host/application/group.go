@@ -172,17 +172,17 @@ func (c *counted) Close() error {
 	return err
 }
 
-// keeps reports whether requests to an address go on.
-func (g *group) keeps(address netip.AddrPort) bool {
+// isKeeping reports whether requests to an address go on.
+func (g *group) isKeeping(address netip.AddrPort) bool {
 	return slices.ContainsFunc(g.targets, func(t *target) bool { return t.address == address }) ||
 		slices.Contains(g.spec.Keeping, address)
 }
 
-// serves reports whether a target gets new requests.
-func (g *group) serves(t *target) bool { return slices.Contains(g.targets, t) }
+// acceptsNewRequests reports whether a target gets new requests.
+func (g *group) acceptsNewRequests(t *target) bool { return slices.Contains(g.targets, t) }
 
-// at returns the target with an address that gets new requests; nil if there is none.
-func (g *group) at(address netip.AddrPort) *target {
+// findTarget returns the target with an address that gets new requests; nil if there is none.
+func (g *group) findTarget(address netip.AddrPort) *target {
 	for _, t := range g.targets {
 		if t.address == address {
 			return t

@@ -173,11 +173,11 @@ func (s *Server) retireTargets(next *state) {
 		left := false
 		for address, t := range p.targets {
 			switch {
-			case !g.keeps(address):
+			case !g.isKeeping(address):
 				delete(p.targets, address)
 				t.end(errDeregistered)
 				left = true
-			case !g.serves(t):
+			case !g.acceptsNewRequests(t):
 				left = true
 			}
 		}

@@ -69,7 +69,7 @@ func (e *exchange) findSticky() {
 	}
 	e.appCookie = s.AppCookie != ""
 	if address, err := netip.ParseAddrPort(text); err == nil {
-		e.sticky = e.group.at(address)
+		e.sticky = e.group.findTarget(address)
 	}
 }
 

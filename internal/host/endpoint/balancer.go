@@ -69,8 +69,8 @@ type BalancerShare struct {
 	ProxyProtocol byte             `json:",omitempty"`
 }
 
-// draw returns the specification with the targets of one of its shares, for a connection of a client.
-func (b Balancer) draw(client net.Addr) Balancer {
+// pickShare returns the specification with the targets of one of its shares, for a connection of a client.
+func (b Balancer) pickShare(client net.Addr) Balancer {
 	var all uint32
 	for _, s := range b.Shares {
 		all += s.Weight
@@ -108,8 +108,8 @@ func (b Balancer) Key() string {
 	return "load balancer at " + b.Listen.String() + " in " + namespaceName(b.Namespace)
 }
 
-// shape returns what cannot be changed while it is open.
-func (b Balancer) shape() string {
+// immutableKey returns what cannot be changed while it is open.
+func (b Balancer) immutableKey() string {
 	switch {
 	case b.Application != nil:
 		return "application"
@@ -260,7 +260,7 @@ func (b *balancer) serveConnection(client *connlimit.Conn) {
 	if secured != nil {
 		protocol = secured.ConnectionState().NegotiatedProtocol
 	}
-	spec := b.spec.Load().draw(client.RemoteAddr())
+	spec := b.spec.Load().pickShare(client.RemoteAddr())
 	server, target, err := b.connect(b.ctx, spec.Targets)
 	if err != nil {
 		client.SetLinger(0) //nolint:errcheck // a reset says it better than an end

@@ -233,7 +233,7 @@ func (s *server) applyConfig() {
 		})
 	}
 	for _, spec := range s.config.Balancers {
-		ensure(spec.Key(), spec.Namespace, spec.shape(), spec,
+		ensure(spec.Key(), spec.Namespace, spec.immutableKey(), spec,
 			func() (*opened, error) {
 				b, err := openBalancer(spec, s.logs, s.log)
 				if err != nil {

@@ -28,8 +28,8 @@ type question struct {
 	ended chan struct{}
 }
 
-// begin notes that a device is asked something, until end is called. While it is asked something else, it waits.
-func begin(number int, limit <-chan time.Time) (end func(), err error) {
+// lockDevice waits until no call of a device is under way, and marks it as called until end is called.
+func lockDevice(number int, limit <-chan time.Time) (end func(), err error) {
 	for {
 		questions.Lock()
 		before, waits := questions.asked[number]
@@ -56,11 +56,11 @@ func begin(number int, limit <-chan time.Time) (end func(), err error) {
 	}
 }
 
-// ask calls f, which asks a device something, and waits for its end for a while.
-func ask[T any](number int, patience time.Duration, f func() (T, error)) (answer T, err error) {
+// callDevice calls f, which makes a system call on a device, and waits for it for a limited time.
+func callDevice[T any](number int, patience time.Duration, f func() (T, error)) (answer T, err error) {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
-	end, err := begin(number, limit.C)
+	end, err := lockDevice(number, limit.C)
 	if err != nil {
 		return answer, err
 	}
@@ -82,9 +82,9 @@ func ask[T any](number int, patience time.Duration, f func() (T, error)) (answer
 	}
 }
 
-// askError is ask for what has no answer but its error.
-func askError(number int, patience time.Duration, f func() error) error {
-	_, err := ask(number, patience, func() (struct{}, error) { return struct{}{}, f() })
+// callDeviceError is callDevice for a call whose only answer is its error.
+func callDeviceError(number int, patience time.Duration, f func() error) error {
+	_, err := callDevice(number, patience, func() (struct{}, error) { return struct{}{}, f() })
 	return err
 }
 

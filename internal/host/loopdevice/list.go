@@ -144,7 +144,7 @@ func list(owner, volume string) (devices []Device, silent int, err error) {
 		}
 		asked++
 		go func() {
-			d, err := ask(number, listPatience, func() (Device, error) { return look(number) })
+			d, err := callDevice(number, listPatience, func() (Device, error) { return inspect(number) })
 			answers <- found{d, err, counts}
 		}()
 	}

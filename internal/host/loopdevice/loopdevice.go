@@ -71,11 +71,11 @@ func isNone(err error) bool {
 
 // Get returns what a device is.
 func Get(number int) (Device, error) {
-	return ask(number, patience, func() (Device, error) { return look(number) })
+	return callDevice(number, patience, func() (Device, error) { return inspect(number) })
 }
 
-// look is Get for those who ask the device.
-func look(number int) (Device, error) {
+// inspect is Get for those who ask the device.
+func inspect(number int) (Device, error) {
 	f, err := Open(number, unix.O_RDONLY)
 	if err != nil {
 		return Device{}, err
@@ -244,7 +244,7 @@ func configure(file *os.File, number int, name Name) error {
 
 // Grow gives a device the size that its file has, in bytes.
 func Grow(number int, size int64) error {
-	return askError(number, patience, func() error {
+	return callDeviceError(number, patience, func() error {
 		f, err := Open(number, unix.O_RDONLY)
 		if err != nil {
 			return err
@@ -262,7 +262,7 @@ func Grow(number int, size int64) error {
 
 // Mounted reports whether a file system on the device is mounted, or a program has it for itself.
 func Mounted(number int) (bool, error) {
-	return ask(number, patience, func() (bool, error) { return isClaimed(number) })
+	return callDevice(number, patience, func() (bool, error) { return isClaimed(number) })
 }
 
 // isClaimed is Mounted for those who ask the device. Two processes that ask at once see each other: so it asks again.
@@ -286,7 +286,7 @@ const syncPatience = time.Minute
 
 // Sync writes what the kernel has in memory of a device to its file.
 func Sync(number int) error {
-	return askError(number, syncPatience, func() error {
+	return callDeviceError(number, syncPatience, func() error {
 		f, err := Open(number, unix.O_RDONLY)
 		if err != nil {
 			return err
@@ -302,7 +302,7 @@ const releasePatience = 30 * time.Second
 // Release makes a device one of no size, separates it from its file and removes it. The error is ErrInUse as long as
 // somebody has it open; the file is out of his reach nevertheless. A number that is another disk's stays as it is.
 func Release(number int, name Name) error {
-	return askError(number, releasePatience, func() error {
+	return callDeviceError(number, releasePatience, func() error {
 		id, _ := identify(number)
 		defer known.Delete(id) // it is asked again where it stays
 		if err := pull(number, name); errors.Is(err, errNotDisk) {
@@ -327,7 +327,7 @@ func Release(number int, name Name) error {
 // ReleaseUnmounted is Release for a device whose file system is to lose nothing: the error is ErrInUse, and nothing has
 // happened, as long as one is mounted. None is mounted meanwhile.
 func ReleaseUnmounted(number int, name Name) error {
-	return askError(number, releasePatience, func() error {
+	return callDeviceError(number, releasePatience, func() error {
 		id, _ := identify(number)
 		f, err := Open(number, unix.O_RDONLY|unix.O_EXCL)
 		switch {
@@ -405,7 +405,7 @@ func remove(control *os.File, number int) error {
 	case err == nil, errors.Is(err, unix.ENODEV):
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		if _, err := look(number); errors.Is(err, errNotDisk) {
+		if _, err := inspect(number); errors.Is(err, errNotDisk) {
 			return nil
 		}
 		held.Store(number, attribute(number, tagAttribute))

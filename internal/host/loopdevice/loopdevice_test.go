@@ -203,7 +203,7 @@ func TestTheNumberOfAHeldDevice(t *testing.T) {
 // hang makes a device one that answers nobody, as one whose writes the kernel waits for, until the test ends.
 func hang(t *testing.T, number int) {
 	t.Helper()
-	end, err := begin(number, nil)
+	end, err := lockDevice(number, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,10 +256,10 @@ func TestADeviceThatDoesNotAnswer(t *testing.T) {
 	if devices, err := ListVolume(name.Owner, "vol-0123456789abcdef2"); err != nil || len(devices) > 0 {
 		t.Errorf("those of another volume are %v, %v", devices, err)
 	}
-	if _, err := begin(number, time.After(0)); !errors.Is(err, ErrSilent) {
+	if _, err := lockDevice(number, time.After(0)); !errors.Is(err, ErrSilent) {
 		t.Errorf("a device that does not answer is asked again: %v", err)
 	}
-	_, err = ask(second, time.Millisecond, func() (Device, error) { return look(second) })
+	_, err = callDevice(second, time.Millisecond, func() (Device, error) { return inspect(second) })
 	if !errors.Is(err, ErrSilent) {
 		t.Errorf("a device that does not answer has answered: %v", err)
 	}
@@ -270,15 +270,15 @@ func TestAnAnswerThatComesLate(t *testing.T) {
 	t.Parallel()
 	const number = Last + 1
 	goOn := make(chan struct{})
-	_, err := ask(number, time.Millisecond, func() (int, error) { <-goOn; return 1, nil })
+	_, err := callDevice(number, time.Millisecond, func() (int, error) { <-goOn; return 1, nil })
 	if !errors.Is(err, ErrSilent) {
 		t.Errorf("no answer is %v", err)
 	}
-	if _, err := ask(number, time.Millisecond, func() (int, error) { return 2, nil }); !errors.Is(err, ErrSilent) {
+	if _, err := callDevice(number, time.Millisecond, func() (int, error) { return 2, nil }); !errors.Is(err, ErrSilent) {
 		t.Errorf("it is asked twice at once: %v", err)
 	}
 	close(goOn)
-	if n, err := ask(number, time.Minute, func() (int, error) { return 3, nil }); n != 3 || err != nil {
+	if n, err := callDevice(number, time.Minute, func() (int, error) { return 3, nil }); n != 3 || err != nil {
 		t.Errorf("afterwards it answers %d, %v", n, err)
 	}
 }

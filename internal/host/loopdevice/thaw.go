@@ -16,12 +16,12 @@ const fiThaw = 0xc0045878
 // Thaw lets writes of a file system on a device go on which are held, and whose holder was killed (fsfreeze(8)): where
 // nothing is mounted any more, such a file system keeps the device, and nobody can reach it but by a new mount of it.
 func Thaw(number int, name Name) error {
-	return askError(number, patience, func() error { return thawClaimed(number, name) })
+	return callDeviceError(number, patience, func() error { return thawClaimed(number, name) })
 }
 
 // thawClaimed is Thaw for those who ask the device.
 func thawClaimed(number int, name Name) error {
-	d, err := look(number)
+	d, err := inspect(number)
 	if isNone(err) { // nothing is mounted from a device without a file, as after a boot of the host
 		return nil
 	}

@@ -143,7 +143,7 @@ func (d *design) balancedRules(r *ruleset, destination *chain) {
 		c.addRule(protocolIs(f.protocol), portsIn(int32(f.port), int32(f.port)), f.taken(), []expr.Any{
 			&expr.Immediate{Register: 1, Data: nativeUint32(f.table)},
 			&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true},
-		}, f.choice(), []expr.Any{dispatch(shares)})
+		}, f.targetExprs(), []expr.Any{dispatch(shares)})
 	}
 	r.add(private)
 	r.add(public)
@@ -171,13 +171,13 @@ func (r *ruleset) addShares(i int, f flow, targets map[netip.AddrPort]bool) (nam
 	return shares.name
 }
 
-// choice puts the number of a target into register 1.
-func (f flow) choice() []expr.Any { return draw(uint32(len(f.targets)), f.sticky, 1) }
+// targetExprs puts the number of a target into register 1.
+func (f flow) targetExprs() []expr.Any { return pickIndex(uint32(len(f.targets)), f.sticky, 1) }
 
-// draw puts a number below n into register 1: one of the client, where it is sticky, and otherwise a random one.
+// pickIndex puts a number below n into register 1: one of the client, where it is sticky, and otherwise a random one.
 // Without a seed the kernel makes up one with each set of rules: clients would move whenever something changes in the
 // VPC.
-func draw(n uint32, sticky bool, seed uint32) []expr.Any {
+func pickIndex(n uint32, sticky bool, seed uint32) []expr.Any {
 	if sticky {
 		return []expr.Any{loadPayload(sourceIPv4),
 			&expr.Hash{SourceRegister: 1, DestRegister: 1, Length: 4, Modulus: n, Seed: seed, Type: expr.HashTypeJenkins}}
@@ -191,7 +191,7 @@ func (f flow) taken() []expr.Any {
 		return nil
 	}
 	// A seed of its own, so that what flows before it have left over is spread evenly.
-	return append(draw(f.share.Of, f.share.Sticky, f.share.Of),
+	return append(pickIndex(f.share.Of, f.share.Sticky, f.share.Of),
 		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
 		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binary.BigEndian.AppendUint32(nil, f.share.Weight)})
 }

@@ -117,7 +117,7 @@ func forwardRules(flows []flow, tables map[netip.Addr]int) *ruleset {
 			portsIn(int32(f.port), int32(f.port)), f.taken(), []expr.Any{
 				&expr.Immediate{Register: 1, Data: nativeUint32(uint32(table))},
 				&expr.Ct{Key: expr.CtKeyMARK, Register: 1, SourceRegister: true},
-			}, f.choice(), []expr.Any{dispatch(shares)})
+			}, f.targetExprs(), []expr.Any{dispatch(shares)})
 	}
 	// The first packet of a connection has its mark once the chain above has seen it.
 	r.addChain("mark", &hook{kind: nftables.ChainTypeFilter, at: nftables.ChainHookPrerouting,

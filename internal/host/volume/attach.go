@@ -71,7 +71,7 @@ func (c *Controller) attachAll(ctx context.Context, key string, v record.Volume,
 		attachments = append(attachments, a)
 	}
 	// One machine loses the disk before another gets it.
-	slices.SortStableFunc(attachments, func(a, b attachment) int { return cmp.Compare(a.turn(), b.turn()) })
+	slices.SortStableFunc(attachments, func(a, b attachment) int { return cmp.Compare(a.priority(), b.priority()) })
 	var observed []record.DiskAttachment
 	var failed error
 	for _, a := range attachments {
@@ -79,7 +79,7 @@ func (c *Controller) attachAll(ctx context.Context, key string, v record.Volume,
 			wait = soonest(wait, time.Second)
 			continue
 		}
-		is, again, err := c.settle(ctx, a, devices, int64(d.Size)<<30)
+		is, again, err := c.reconcileAttachment(ctx, a, devices, int64(d.Size)<<30)
 		var known *failure
 		if errors.As(err, &known) {
 			failed = err
@@ -96,8 +96,8 @@ func (c *Controller) attachAll(ctx context.Context, key string, v record.Volume,
 	return wait, failed
 }
 
-// turn orders the attachments of a volume: what goes, what is there, what comes.
-func (a attachment) turn() int {
+// priority orders the attachments of a volume: what goes, what is there, what comes.
+func (a attachment) priority() int {
 	switch {
 	case !a.wanted:
 		return 0
@@ -155,8 +155,8 @@ func (c *Controller) attachmentOf(ctx context.Context, volumeKey string, v recor
 	return a, nil
 }
 
-// settle makes one attachment as it should be, and returns it as it is; nil when there is none.
-func (c *Controller) settle(ctx context.Context, a attachment, devices []loopdevice.Device, size int64) (
+// reconcileAttachment makes one attachment as it should be, and returns it as it is; nil when there is none.
+func (c *Controller) reconcileAttachment(ctx context.Context, a attachment, devices []loopdevice.Device, size int64) (
 	observed *record.DiskAttachment, wait time.Duration, err error) {
 	defer c.tables.lock(a.instance.ID)()
 	if a.device.Root {
@@ -184,7 +184,7 @@ func (c *Controller) settle(ctx context.Context, a attachment, devices []loopdev
 		if at < 0 {
 			return nil, time.Second, nil
 		}
-		return a.is(table.Disks[at]), time.Second, nil
+		return a.lastObserved(table.Disks[at]), time.Second, nil
 	}
 	if at >= 0 {
 		still, again, err := c.detach(ctx, a, dir, table, at)
@@ -202,7 +202,7 @@ func (c *Controller) attach(ctx context.Context, a attachment, dir string, table
 	name := c.name(a)
 	if a.observed == nil {
 		if connection, err := disks.Connect(dir); a.isUnserved(err) {
-			return nil, 0, c.giveUp(ctx, a, dir, table, at, devices)
+			return nil, 0, c.abortAttachment(ctx, a, dir, table, at, devices)
 		} else if err == nil {
 			_ = connection.Close() // nothing was sent
 		}
@@ -223,19 +223,19 @@ func (c *Controller) attach(ctx context.Context, a attachment, dir string, table
 	if d.Loop >= 0 {
 		var err error
 		if kept, err = c.isDisk(d.Loop, name); err != nil {
-			return a.unless(err, d)
+			return a.keepIfSilent(err, d)
 		}
 	}
 	if !kept {
 		if err := a.checkDevices(); err != nil {
-			return a.is(d), 0, err
+			return a.lastObserved(d), 0, err
 		}
 		loop, err := c.openLoop(name)
 		if errors.Is(err, loopdevice.ErrUdev) {
-			return a.is(d), 0, fail(err, "no volume is attached on this host: see coracle doctor")
+			return a.lastObserved(d), 0, fail(err, "no volume is attached on this host: see coracle doctor")
 		}
 		if err != nil {
-			return a.is(d), 0, fail(err, "the host has no loop device for the volume")
+			return a.lastObserved(d), 0, fail(err, "the host has no loop device for the volume")
 		}
 		crashLooped.Here()
 		d.Loop = loop
@@ -248,24 +248,25 @@ func (c *Controller) attach(ctx context.Context, a attachment, dir string, table
 		crashListed.Here()
 	}
 	if err := loopdevice.Grow(d.Loop, size); err != nil {
-		return a.unless(err, d)
+		return a.keepIfSilent(err, d)
 	}
 	state, err := c.apply(ctx, dir, a.volumeID)
 	switch {
 	case a.isUnserved(err) && a.observed.Attaching():
-		return nil, 0, c.giveUp(ctx, a, dir, table, at, append(slices.Clone(devices),
+		return nil, 0, c.abortAttachment(ctx, a, dir, table, at, append(slices.Clone(devices),
 			loopdevice.Device{Number: d.Loop, Name: name}))
 	case errors.Is(err, disks.ErrNotServed):
-		return a.is(d), time.Second, nil // its launcher has not begun
+		return a.lastObserved(d), time.Second, nil // its launcher has not begun
 	case err != nil:
 		return nil, 0, err
 	case state.State != disks.Attached:
-		return a.is(d), 0, fail(errors.New(state.Error), "%s cannot have the volume: %s", a.instance.ID, state.Error)
+		return a.lastObserved(d), 0, fail(errors.New(state.Error), "%s cannot have the volume: %s", a.instance.ID,
+			state.Error)
 	}
 	crashAttached.Here()
 	// The machine has lost what the table had before: others may get such a number from here on.
 	wait, err := c.release(a, devices, d.Loop)
-	is := a.is(d)
+	is := a.lastObserved(d)
 	is.AttachedAt = d.AttachedAt
 	return is, wait, err
 }
@@ -276,10 +277,10 @@ func (a attachment) isUnserved(err error) bool {
 		time.Since(a.machine.LaunchedAt) > patience
 }
 
-// giveUp takes back what was prepared for a machine that cannot have the disk, and returns the failure that says so.
-// The table loses the disk first: a launcher that has come meanwhile reads that, and the device is released only when
-// there is none.
-func (c *Controller) giveUp(ctx context.Context, a attachment, dir string, table disks.Table, at int,
+// abortAttachment takes back what was prepared for a machine that cannot have the disk, and returns the failure that
+// says so. The table loses the disk first: a launcher that has come meanwhile reads that, and the device is released
+// only when there is none.
+func (c *Controller) abortAttachment(ctx context.Context, a attachment, dir string, table disks.Table, at int,
 	devices []loopdevice.Device) error {
 	if at >= 0 {
 		table.Disks = slices.Delete(table.Disks, at, at+1)
@@ -300,8 +301,8 @@ func (c *Controller) giveUp(ctx context.Context, a attachment, dir string, table
 // errComing is the error when a launcher has begun to give a machine disks: another pass finds it.
 var errComing = errors.New("it is asked again")
 
-// is returns an attachment as it was observed before: of a machine that may have the disk.
-func (a attachment) is(d disks.Disk) *record.DiskAttachment {
+// lastObserved returns an attachment as it was observed before: of a machine that may have the disk.
+func (a attachment) lastObserved(d disks.Disk) *record.DiskAttachment {
 	if a.observed == nil {
 		return &record.DiskAttachment{InstanceID: a.instance.ID, Device: d.Device}
 	}
@@ -310,13 +311,13 @@ func (a attachment) is(d disks.Disk) *record.DiskAttachment {
 	return &is
 }
 
-// unless returns what is left of an attachment when something about its device has failed: where that does not answer,
-// the owner of the volume is told, and the rest of the pass goes on.
-func (a attachment) unless(err error, d disks.Disk) (*record.DiskAttachment, time.Duration, error) {
+// keepIfSilent returns what is left of an attachment when something about its device has failed: where that does not
+// answer, the owner of the volume is told, and the rest of the pass goes on.
+func (a attachment) keepIfSilent(err error, d disks.Disk) (*record.DiskAttachment, time.Duration, error) {
 	if !errors.Is(err, loopdevice.ErrSilent) {
 		return nil, 0, err
 	}
-	return a.is(d), 0, fail(err, "the disk of %s does not answer: terminate the instance if that does not pass",
+	return a.lastObserved(d), 0, fail(err, "the disk of %s does not answer: terminate the instance if that does not pass",
 		a.instance.ID)
 }
 
@@ -384,7 +385,7 @@ func (c *Controller) detach(ctx context.Context, a attachment, dir string, table
 			return nil, 0, err
 		}
 	}
-	still := a.is(d)
+	still := a.lastObserved(d)
 	state, err := c.apply(ctx, dir, a.volumeID)
 	switch {
 	case errors.Is(err, disks.ErrNotServed) && a.off:
@@ -401,7 +402,7 @@ func (c *Controller) detach(ctx context.Context, a attachment, dir string, table
 	}
 	crashDetached.Here()
 	if err := loopdevice.Release(d.Loop, c.name(a)); err != nil && !errors.Is(err, loopdevice.ErrInUse) {
-		return a.unless(err, d)
+		return a.keepIfSilent(err, d)
 	}
 	crashReleased.Here()
 	table.Disks = slices.Delete(table.Disks, at, at+1)

@@ -49,7 +49,7 @@ func (c *Controller) make(ctx context.Context, key string, v record.Volume, d *r
 		}
 		return false, nil // fill makes it
 	}
-	if err := c.checkLeast("another volume", 0, c.least(v)); err != nil {
+	if err := c.checkLeast("another volume", 0, c.reservedSpace(v)); err != nil {
 		return false, err
 	}
 	if err := c.create(ctx, v.ID, int64(v.Size)<<30, func(*os.File) error { return nil }); err != nil {
@@ -439,7 +439,7 @@ const holdLimit = 25 * time.Second
 // capture makes f have the content that the disk of a volume has at one moment: see the comment of the package.
 func (c *Controller) capture(ctx context.Context, f, source *os.File, volumeID string, t transfer) error {
 	if c.clones() {
-		if _, err := c.held(ctx, volumeID, source, func(context.Context) error {
+		if _, err := c.withFrozenWrites(ctx, volumeID, source, func(context.Context) error {
 			return unix.IoctlFileClone(int(f.Fd()), int(source.Fd()))
 		}); err == nil || !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EXDEV) {
 			return err
@@ -472,7 +472,9 @@ func (c *Controller) capture(ctx context.Context, f, source *os.File, volumeID s
 	}
 	for range attempts {
 		limited, cancel := context.WithTimeout(ctx, 2*c.holdLimit)
-		same, err := c.held(limited, volumeID, source, func(ctx context.Context) error { return t.changes(ctx, f, source) })
+		same, err := c.withFrozenWrites(limited, volumeID, source, func(ctx context.Context) error {
+			return t.changes(ctx, f, source)
+		})
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			break // others keep the disks of the host busy
@@ -485,16 +487,17 @@ func (c *Controller) capture(ctx context.Context, f, source *os.File, volumeID s
 		"a file system that clones files (XFS, Btrfs)")
 }
 
-// held calls do while writes of a mounted file system of the volume are held, and reports whether the disk was the same
-// all the time.
-func (c *Controller) held(ctx context.Context, volumeID string, source *os.File, do func(context.Context) error) (
-	same bool, err error) {
+// withFrozenWrites calls do while writes of a mounted file system of the volume are frozen, and reports whether the disk
+// was the same all the time.
+func (c *Controller) withFrozenWrites(
+	ctx context.Context, volumeID string, source *os.File, do func(context.Context) error,
+) (same bool, err error) {
 	devices, _, err := c.attachedLoops(volumeID)
 	if err != nil {
 		return false, err
 	}
 	for _, d := range devices {
-		defer c.hold(ctx, d.Name)()
+		defer c.freezeWrites(ctx, d.Name)()
 		if err := loopdevice.Sync(d.Number); err != nil && !isGone(err) {
 			return false, err
 		}
@@ -510,9 +513,9 @@ func (c *Controller) held(ctx context.Context, volumeID string, source *os.File,
 	return before == after, err
 }
 
-// hold holds writes of a mounted file system in one machine until release is called. A machine may keep its file system
-// from being held, for ever too: then its writes go on, and whether there were any is seen.
-func (c *Controller) hold(ctx context.Context, name loopdevice.Name) (release func()) {
+// freezeWrites holds writes of a mounted file system in one machine until release is called. A machine may keep its
+// file system from being held, for ever too: then its writes go on, and whether there were any is seen.
+func (c *Controller) freezeWrites(ctx context.Context, name loopdevice.Name) (release func()) {
 	limited, cancel := context.WithTimeout(ctx, c.freezePatience)
 	defer cancel()
 	thaw, frozen, err := disks.Freeze(limited, filepath.Join(c.o.Machines, name.InstanceID), name.Volume)

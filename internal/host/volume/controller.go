@@ -179,7 +179,7 @@ func (c *Controller) leftovers(prefix string) reconcile.Source {
 		for _, d := range devices {
 			found[d.Name.Volume] = true
 		}
-		known, err := c.known(ctx)
+		known, err := c.listIDs(ctx)
 		if err != nil {
 			c.log.Warn("could not look for what is left of deleted volumes", "error", err)
 		} else {
@@ -193,8 +193,8 @@ func (c *Controller) leftovers(prefix string) reconcile.Source {
 	}
 }
 
-// known returns the IDs of all volumes and snapshots.
-func (c *Controller) known(ctx context.Context) (map[string]bool, error) {
+// listIDs returns the IDs of all volumes and snapshots.
+func (c *Controller) listIDs(ctx context.Context) (map[string]bool, error) {
 	ids := map[string]bool{}
 	volumes, err1 := c.volumes.List(ctx, "")
 	snapshots, err2 := c.snapshots.List(ctx, "")
@@ -207,12 +207,12 @@ func (c *Controller) known(ctx context.Context) (map[string]bool, error) {
 	return ids, errors.Join(err1, err2)
 }
 
-// isLeft reports whether a key is of something that is left over, and still has no record.
-func (c *Controller) isLeft(ctx context.Context, key string) (left, known bool, err error) {
+// isOrphan reports whether a key is of something that is left over, and still has no record.
+func (c *Controller) isOrphan(ctx context.Context, key string) (left, known bool, err error) {
 	if key != record.EC2Key("", "", idOf(key)) {
 		return false, false, nil
 	}
-	ids, err := c.known(ctx)
+	ids, err := c.listIDs(ctx)
 	return true, ids[idOf(key)], err
 }
 
@@ -228,8 +228,8 @@ func get[T any](ctx context.Context, t store.Table[T], key string) (v T, found b
 	return row.Value, err == nil, err
 }
 
-// put writes a record, if it has changed.
-func put[T any](ctx context.Context, t store.Table[T], key string, v T) error {
+// putIfChanged writes a record, if it has changed.
+func putIfChanged[T any](ctx context.Context, t store.Table[T], key string, v T) error {
 	before, found, err := get(ctx, t, key)
 	if err != nil || found && reflect.DeepEqual(before, v) {
 		return err
@@ -271,7 +271,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	// What machines have is written although they took all the time to say so.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryFailed)
 	defer cancel()
-	return reconcile.Result{After: wait}, errors.Join(err, put(ctx, c.disks, key, d))
+	return reconcile.Result{After: wait}, errors.Join(err, putIfChanged(ctx, c.disks, key, d))
 }
 
 // retryFailed is the time after which what has failed is tried again.
@@ -300,7 +300,7 @@ func fail(cause error, format string, args ...any) error {
 
 // discard detaches and removes the disk of a volume that is deleted.
 func (c *Controller) discard(ctx context.Context, key string, d record.VolumeDisk) (reconcile.Result, error) {
-	if left, known, err := c.isLeft(ctx, key); err != nil || left && known {
+	if left, known, err := c.isOrphan(ctx, key); err != nil || left && known {
 		return reconcile.Result{Gone: err == nil}, err
 	}
 	wait, err := c.attachAll(ctx, key, record.Volume{EC2Resource: resourceOf(key)}, &d)
@@ -308,7 +308,7 @@ func (c *Controller) discard(ctx context.Context, key string, d record.VolumeDis
 		return reconcile.Result{}, err
 	}
 	if len(d.Attachments) > 0 || wait > 0 {
-		return reconcile.Result{After: max(wait, time.Second)}, put(ctx, c.disks, key, d)
+		return reconcile.Result{After: max(wait, time.Second)}, putIfChanged(ctx, c.disks, key, d)
 	}
 	needed, err := c.volumeNeeded(ctx, key, func(_ int32, failure string) bool { return failure == "" })
 	if err != nil {

@@ -111,8 +111,9 @@ func (c *Controller) releaseRoot(a attachment, devices []loopdevice.Device) (wai
 	return 0, nil
 }
 
-// least returns the disk space that is to stay free when a volume is made: a root volume is made where a machine is.
-func (c *Controller) least(v record.Volume) int64 {
+// reservedSpace returns the disk space that is to stay free when a volume is made: a root volume is made where a
+// machine is.
+func (c *Controller) reservedSpace(v record.Volume) int64 {
 	if v.OfImage {
 		return diskspace.Machine
 	}

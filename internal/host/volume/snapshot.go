@@ -44,7 +44,7 @@ func (c *Controller) reconcileSnapshot(ctx context.Context, key string) (reconci
 		if known != nil {
 			c.log.Error("a snapshot could not be made", "snapshot", s.ID, "error", errors.Join(known, known.cause))
 			d.Failure = known.text
-			return reconcile.Result{}, errors.Join(c.remove(s.ID), put(ctx, c.snapshotDisks, key, d))
+			return reconcile.Result{}, errors.Join(c.remove(s.ID), putIfChanged(ctx, c.snapshotDisks, key, d))
 		}
 	} else if err != nil {
 		return reconcile.Result{}, err
@@ -55,7 +55,7 @@ func (c *Controller) reconcileSnapshot(ctx context.Context, key string) (reconci
 		return reconcile.Result{}, err
 	}
 	d.Complete, d.Progress, d.UsedBytes = true, 100, info.Sys().(*syscall.Stat_t).Blocks*512
-	return reconcile.Result{}, put(ctx, c.snapshotDisks, key, d)
+	return reconcile.Result{}, putIfChanged(ctx, c.snapshotDisks, key, d)
 }
 
 // take makes the content of a snapshot. It returns when to try again as long as there is nothing to make it from.
@@ -106,7 +106,7 @@ func (c *Controller) take(ctx context.Context, key string, s record.Snapshot, d 
 			return
 		}
 		wrote, d.Progress = time.Now(), percent
-		if err := put(ctx, c.snapshotDisks, key, d); err != nil {
+		if err := putIfChanged(ctx, c.snapshotDisks, key, d); err != nil {
 			c.log.Debug("the progress of a snapshot is not written", "snapshot", s.ID, "error", err)
 		}
 	}
@@ -166,7 +166,7 @@ func (c *Controller) clones() bool {
 
 // discardSnapshot removes the content of a snapshot that is deleted, as soon as nothing is to be made from it.
 func (c *Controller) discardSnapshot(ctx context.Context, key string) (reconcile.Result, error) {
-	if left, known, err := c.isLeft(ctx, key); err != nil || left && known {
+	if left, known, err := c.isOrphan(ctx, key); err != nil || left && known {
 		return reconcile.Result{Gone: err == nil}, err
 	}
 	id := idOf(key)

@@ -151,13 +151,13 @@ func (w *Writer) flush() {
 	for _, name := range slices.Sorted(maps.Keys(accounts)) {
 		a := accounts[name]
 		if a.lost > 0 {
-			w.lose(name, a.lost, "there are more than can be written")
+			w.recordLoss(name, a.lost, "there are more than can be written")
 		}
 		for l, text := range a.logs {
 			if full {
-				w.lose(name, bytes.Count(text, []byte("\n")), "the disk is full")
+				w.recordLoss(name, bytes.Count(text, []byte("\n")), "the disk is full")
 			} else if err := w.write(root, l, text); err != nil {
-				w.lose(name, bytes.Count(text, []byte("\n")), err.Error())
+				w.recordLoss(name, bytes.Count(text, []byte("\n")), err.Error())
 			}
 		}
 		w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *Writer) flush() {
 		w.mu.Unlock()
 	}
 	maps.DeleteFunc(w.counted, func(_ string, at time.Time) bool { return w.now().Sub(at) >= recount })
-	w.tell(w.now())
+	w.logLosses(w.now())
 }
 
 func (w *Writer) isFull(root string) bool {
@@ -176,12 +176,12 @@ func (w *Writer) isFull(root string) bool {
 	return err == nil && free < diskspace.Reserve
 }
 
-func (w *Writer) lose(account string, entries int, reason string) {
+func (w *Writer) recordLoss(account string, entries int, reason string) {
 	w.losses[account] = loss{w.losses[account].entries + entries, reason}
 }
 
-// tell logs which entries were lost.
-func (w *Writer) tell(now time.Time) {
+// logLosses logs which entries were lost.
+func (w *Writer) logLosses(now time.Time) {
 	for _, account := range slices.Sorted(maps.Keys(w.losses)) {
 		if now.Sub(w.told[account]) < tellLosses {
 			w.notify() // so that it is told when nothing follows

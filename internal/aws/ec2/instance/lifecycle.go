@@ -26,8 +26,8 @@ func NewLifecycle(s *Service) Lifecycle { return Lifecycle{s} }
 // KeepTerminated is the time for which a terminated instance is still shown. Those that nobody sees are not kept.
 const KeepTerminated = time.Hour
 
-// within returns the scope of work that no request asked for.
-func (l Lifecycle) within(ctx context.Context, r record.Instance) resource.Scope {
+// scopeFor returns the scope of work that no request asked for.
+func (l Lifecycle) scopeFor(ctx context.Context, r record.Instance) resource.Scope {
 	return resource.Scope{Context: ctx, Account: r.Account, Region: r.Region}
 }
 
@@ -41,7 +41,7 @@ func (l Lifecycle) Reconcile(ctx context.Context, key string) (again time.Durati
 	if err != nil {
 		return 0, false, err
 	}
-	r, sc := row.Value, l.within(ctx, row.Value)
+	r, sc := row.Value, l.scopeFor(ctx, row.Value)
 	machine := l.s.Machine(sc, r)
 	now := l.s.Now().UTC()
 	switch {
@@ -95,7 +95,7 @@ func (l Lifecycle) Interrupt(ctx context.Context, id string) (at time.Time, err 
 		return at, wire.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 	}
 	r := rows[i].Value
-	err = l.edit(l.within(ctx, r), r, func(c *resource.Change, r *record.Instance) error {
+	err = l.edit(l.scopeFor(ctx, r), r, func(c *resource.Change, r *record.Instance) error {
 		switch {
 		case r.Lifecycle != types.InstanceLifecycleTypeSpot:
 			return wire.Errorf("UnsupportedOperation",

@@ -155,7 +155,7 @@ func (s *Service) handlers() []wire.Handler {
 // DescribeAddon describes an EKS add-on. A waiter is answered when there is something to tell.
 func (s *Service) DescribeAddon(ctx context.Context, in *eks.DescribeAddonInput) (*eks.DescribeAddonOutput, error) {
 	about := exception.About{Cluster: aws.ToString(in.ClusterName), Addon: aws.ToString(in.AddonName)}
-	if err := s.await(ctx, about); err != nil {
+	if err := s.waitForStable(ctx, about); err != nil {
 		return nil, err
 	}
 	row, _, err := s.Addon(ctx, about)
@@ -191,8 +191,8 @@ func (s *Service) ListAddons(ctx context.Context, in *eks.ListAddonsInput) (*eks
 	return &eks.ListAddonsOutput{Addons: page, NextToken: next}, nil
 }
 
-// await returns once the add-on is neither being created, updated nor deleted, at once unless a waiter asks.
-func (s *Service) await(ctx context.Context, about exception.About) error {
+// waitForStable returns once the add-on is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) waitForStable(ctx context.Context, about exception.About) error {
 	at := resource.ScopeOf(ctx)
 	key := record.AddonKey(at.Account, at.Region, about.Cluster, about.Addon)
 	updates := resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, about.Cluster))

@@ -71,9 +71,9 @@ func (s *Service) DescribeAddonVersions(
 ) (*eks.DescribeAddonVersionsOutput, error) {
 	infos := []types.AddonInfo{}
 	for _, a := range s.catalog.Addons() {
-		if in.AddonName != nil && a.Name != *in.AddonName || !among(in.Types, a.Type) ||
-			!among(in.Publishers, a.Publisher) ||
-			!among(in.Owners, a.Owner) {
+		if in.AddonName != nil && a.Name != *in.AddonName || !matchesFilter(in.Types, a.Type) ||
+			!matchesFilter(in.Publishers, a.Publisher) ||
+			!matchesFilter(in.Owners, a.Owner) {
 			continue
 		}
 		info := types.AddonInfo{
@@ -103,8 +103,8 @@ func (s *Service) DescribeAddonVersions(
 	return &eks.DescribeAddonVersionsOutput{Addons: page, NextToken: next}, nil
 }
 
-// among reports whether a filter lets a value through: one without values lets all.
-func among(filter []string, value string) bool {
+// matchesFilter reports whether a filter lets a value through: one without values lets all.
+func matchesFilter(filter []string, value string) bool {
 	return len(filter) == 0 || slices.Contains(filter, value)
 }
 

@@ -26,8 +26,8 @@ func autoModeIn(
 	return a
 }
 
-// spoken reports whether the request mentions Auto Mode at all.
-func (a autoMode) spoken() bool {
+// isSet reports whether the request mentions Auto Mode at all.
+func (a autoMode) isSet() bool {
 	return a.compute != nil || a.storage != nil || a.loadBalancing != nil
 }
 
@@ -36,7 +36,7 @@ func (a autoMode) spoken() bool {
 func (a autoMode) check(
 	cluster string,
 ) (*types.ComputeConfigResponse, *types.StorageConfigResponse, *types.ElasticLoadBalancing, error) {
-	if !a.spoken() {
+	if !a.isSet() {
 		return nil, nil, nil, nil
 	}
 	compute := a.compute != nil && aws.ToBool(a.compute.Enabled)

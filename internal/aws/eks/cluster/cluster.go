@@ -156,7 +156,7 @@ func (s *Service) handlers() []wire.Handler {
 func (s *Service) DescribeCluster(
 	ctx context.Context, in *eks.DescribeClusterInput,
 ) (*eks.DescribeClusterOutput, error) {
-	if err := s.await(ctx, aws.ToString(in.Name)); err != nil {
+	if err := s.waitForStable(ctx, aws.ToString(in.Name)); err != nil {
 		return nil, err
 	}
 	key := resource.ScopeOf(ctx).ClusterKey(aws.ToString(in.Name))
@@ -296,8 +296,8 @@ func health(cp record.ControlPlane) *types.ClusterHealth {
 	return &types.ClusterHealth{Issues: issues}
 }
 
-// await returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
-func (s *Service) await(ctx context.Context, name string) error {
+// waitForStable returns once the cluster is neither being created, updated nor deleted, at once unless a waiter asks.
+func (s *Service) waitForStable(ctx context.Context, name string) error {
 	at := resource.ScopeOf(ctx)
 	key := at.ClusterKey(name)
 	return resource.Await(ctx, s.Clusters, key, func(ctx context.Context, c record.Cluster) (bool, error) {

@@ -104,7 +104,7 @@ func updateType(in *eks.UpdateClusterConfigInput) (types.UpdateType, error) {
 	add(in.DeletionProtection != nil, types.UpdateTypeDeletionProtectionUpdate)
 	add(in.ZonalShiftConfig != nil, types.UpdateTypeZonalShiftConfigUpdate)
 	add(
-		autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig).spoken(),
+		autoModeIn(in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig).isSet(),
 		types.UpdateTypeAutoModeUpdate,
 	)
 	add(in.RemoteNetworkConfig != nil, types.UpdateTypeRemoteNetworkConfigUpdate)

@@ -125,7 +125,7 @@ func (s *Service) DescribeFargateProfile(
 	ctx context.Context, in *eks.DescribeFargateProfileInput,
 ) (*eks.DescribeFargateProfileOutput, error) {
 	cluster, name := aws.ToString(in.ClusterName), aws.ToString(in.FargateProfileName)
-	if err := s.await(ctx, cluster, name); err != nil {
+	if err := s.waitForStable(ctx, cluster, name); err != nil {
 		return nil, err
 	}
 	row, _, err := s.FargateProfile(ctx, cluster, name)
@@ -162,8 +162,8 @@ func (s *Service) ListFargateProfiles(
 	return &eks.ListFargateProfilesOutput{FargateProfileNames: page, NextToken: next}, nil
 }
 
-// await returns once the profile is neither being created nor deleted, at once unless a waiter asks.
-func (s *Service) await(ctx context.Context, cluster, name string) error {
+// waitForStable returns once the profile is neither being created nor deleted, at once unless a waiter asks.
+func (s *Service) waitForStable(ctx context.Context, cluster, name string) error {
 	at := resource.ScopeOf(ctx)
 	key := record.FargateProfileKey(at.Account, at.Region, cluster, name)
 	return resource.Await(ctx, s.FargateProfiles, key, func(

@@ -222,7 +222,7 @@ func (s *Service) DescribeNodegroup(
 	ctx context.Context, in *eks.DescribeNodegroupInput,
 ) (*eks.DescribeNodegroupOutput, error) {
 	cluster, name := aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName)
-	if err := s.await(ctx, cluster, name); err != nil {
+	if err := s.waitForStable(ctx, cluster, name); err != nil {
 		return nil, err
 	}
 	row, _, err := s.Nodegroup(ctx, cluster, name)
@@ -259,8 +259,9 @@ func (s *Service) ListNodegroups(ctx context.Context, in *eks.ListNodegroupsInpu
 	return &eks.ListNodegroupsOutput{Nodegroups: names, NextToken: next}, nil
 }
 
-// await returns once the node group is neither being created, updated nor deleted, at once unless a waiter asks.
-func (s *Service) await(ctx context.Context, cluster, name string) error {
+// waitForStable returns once the node group is neither being created, updated nor deleted, at once unless a waiter
+// asks.
+func (s *Service) waitForStable(ctx context.Context, cluster, name string) error {
 	at := resource.ScopeOf(ctx)
 	key := record.NodegroupKey(at.Account, at.Region, cluster, name)
 	updates := resource.Notify(s.Updates, store.Prefix(at.Account, at.Region, cluster))

@@ -25,8 +25,8 @@ var waiterAgent = regexp.MustCompile(`(^| )m/([A-Za-z0-9+-]+,)*B(,| |$)`)
 // Watch calls tell whenever something may have changed, until ctx ends.
 type Watch func(ctx context.Context, tell func(string))
 
-// hold returns once arrived is true, at once unless a waiter asks.
-func hold(ctx context.Context, arrived func(context.Context) (bool, error), watches ...Watch) error {
+// waitUntil returns once arrived is true, at once unless a waiter asks.
+func waitUntil(ctx context.Context, arrived func(context.Context) (bool, error), watches ...Watch) error {
 	if !waiterAgent.MatchString(wire.UserAgentFrom(ctx)) {
 		return nil
 	}
@@ -69,7 +69,7 @@ func Await[T any](
 	arrived func(context.Context, T) (bool, error),
 	watches ...Watch,
 ) error {
-	return hold(ctx, func(ctx context.Context) (bool, error) {
+	return waitUntil(ctx, func(ctx context.Context) (bool, error) {
 		row, err := table.Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return true, nil

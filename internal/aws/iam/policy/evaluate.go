@@ -105,22 +105,22 @@ func (d Decision) Reason() string {
 	return ""
 }
 
-// ask is a request in the form that statements compare with.
-type ask struct {
+// evaluator is a request in the form that statements compare with.
+type evaluator struct {
 	*Request
 	service, name string // of the action, lower case
 	evaluation    evaluation
 }
 
-func newAsk(r *Request) ask {
+func newEvaluator(r *Request) evaluator {
 	service, name, _ := strings.Cut(strings.ToLower(r.Action), ":")
-	return ask{r, service, name, evaluation{keys: r.Keys, unread: r.Unread, budget: r.Budget}}
+	return evaluator{r, service, name, evaluation{keys: r.Keys, unread: r.Unread, budget: r.Budget}}
 }
 
 // Evaluate decides. Its order is AWS's: denies first, then what the resource grants directly, then identity, boundary
 // and session.
 func Evaluate(r *Request, p *Policies) Decision {
-	a := newAsk(r)
+	a := newEvaluator(r)
 	d := a.evaluate(p)
 	if a.evaluation.err != nil { // a deny may have been missed
 		return Decision{Verdict: ImplicitDeny, action: r.Action, Err: a.evaluation.err}
@@ -128,7 +128,7 @@ func Evaluate(r *Request, p *Policies) Decision {
 	return d
 }
 
-func (a *ask) evaluate(p *Policies) Decision {
+func (a *evaluator) evaluate(p *Policies) Decision {
 	r := a.Request
 	resourceKind := resourceBased
 	if p.Trust {
@@ -198,7 +198,7 @@ func (a *ask) evaluate(p *Policies) Decision {
 
 // findStatement returns the first statement with that effect that matches, or among allows of resource policies the one
 // that names the caller most closely.
-func (a *ask) findStatement(sources []Source, effect Effect) (found *Statement, in *Source, closeness grant) {
+func (a *evaluator) findStatement(sources []Source, effect Effect) (found *Statement, in *Source, closeness grant) {
 	for i := range sources {
 		for _, s := range sources[i].Statements {
 			if s.Effect != effect {
@@ -219,7 +219,7 @@ func (a *ask) findStatement(sources []Source, effect Effect) (found *Statement, 
 
 // matches returns whether the statement applies to the request, and how closely it names the principal. A statement
 // without a principal applies to every principal that has its policy.
-func (a *ask) matches(s *Statement) grant {
+func (a *evaluator) matches(s *Statement) grant {
 	if !a.evaluation.tryConsume(statementSteps+s.principals.count()) || s.actions.matchesAction(a.service, a.name,
 		&a.evaluation) == s.notAction {
 		return noGrant
@@ -267,7 +267,7 @@ func (a *ask) matches(s *Statement) grant {
 	return noGrant
 }
 
-func (a *ask) matchesResource(s *Statement) bool {
+func (a *evaluator) matchesResource(s *Statement) bool {
 	for i := range s.resources {
 		if s.resources[i].matches(a.Resource, &a.evaluation) {
 			return true
@@ -285,7 +285,7 @@ type Match struct {
 // Matches lists every statement of the policies that speaks about the request, whatever its effect. The error is as of
 // [Decision].
 func Matches(r *Request, sources []Source) ([]Match, error) {
-	a := newAsk(r)
+	a := newEvaluator(r)
 	var all []Match
 	for i := range sources {
 		for _, s := range sources[i].Statements {
@@ -300,7 +300,7 @@ func Matches(r *Request, sources []Source) ([]Match, error) {
 // Allows reports whether the policies, taken alone, allow the request: what the simulator reports of a permissions
 // boundary. The error is as of [Decision].
 func Allows(r *Request, sources []Source) (bool, error) {
-	a := newAsk(r)
+	a := newEvaluator(r)
 	denied, _, _ := a.findStatement(sources, Deny)
 	if denied != nil {
 		return false, a.evaluation.err

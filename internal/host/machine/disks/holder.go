@@ -66,13 +66,13 @@ func HolderMain() int {
 	if err != nil {
 		r = report{failed, err.Error()}
 	}
-	if say(r) != nil {
+	if writeReport(r) != nil {
 		return 1
 	}
 	return 0
 }
 
-func say(r report) error { return json.NewEncoder(os.Stdout).Encode(r) }
+func writeReport(r report) error { return json.NewEncoder(os.Stdout).Encode(r) }
 
 func (t task) run(input *bufio.Reader) (report, error) {
 	host, err := cgroup.Open()
@@ -109,7 +109,7 @@ const (
 // freeze holds writes of a file system until there is no more input. It waits for writers, which the kernel lets nobody
 // end: whatever happens meanwhile, the file system is thawed afterwards.
 func freeze(f *os.File, input *bufio.Reader) (report, error) {
-	if err := say(report{State: found}); err != nil {
+	if err := writeReport(report{State: found}); err != nil {
 		return report{}, err
 	}
 	if _, err := input.ReadBytes('\n'); err != nil {
@@ -126,7 +126,7 @@ func freeze(f *os.File, input *bufio.Reader) (report, error) {
 		return report{}, fmt.Errorf("hold writes of the file system: %w", err)
 	}
 	limit := time.NewTimer(freezeLimit)
-	if say(report{State: frozen}) == nil {
+	if writeReport(report{State: frozen}) == nil {
 		select {
 		case <-ended:
 		case <-limit.C:

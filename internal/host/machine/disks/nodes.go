@@ -105,7 +105,7 @@ func (s *Server) makeNode(dev *os.File, name string, loop int) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFBLK || st.Rdev != uint64(device) {
 		return errReplaced
 	}
-	return give(node, mode, s.o.UserID, s.o.UserID+groupDisk)
+	return setOwnership(node, mode, s.o.UserID, s.o.UserID+groupDisk)
 }
 
 var errReplaced = errors.New("the machine has replaced it")
@@ -129,8 +129,8 @@ func ownEntry(dir *os.File, name string) (f *os.File, st unix.Stat_t, err error)
 	return f, st, nil
 }
 
-// give sets the permissions of a file, whatever the umask, and its owners.
-func give(f *os.File, mode, user, group uint32) error {
+// setOwnership sets the permissions of a file, whatever the umask, and its owners.
+func setOwnership(f *os.File, mode, user, group uint32) error {
 	// The path is a link of the kernel to the file itself: fchmod(2) takes no such descriptor.
 	if err := unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), mode); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *Server) openDir(at *os.File, name string) (*os.File, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		err = unix.ENOTDIR
 	} else if made == nil {
-		err = give(dir, 0o755, s.o.UserID, s.o.UserID)
+		err = setOwnership(dir, 0o755, s.o.UserID, s.o.UserID)
 	}
 	if err != nil {
 		dir.Close()

@@ -86,7 +86,7 @@ func makeDir(dir int, name string, c mountgrant.Creation) error {
 	if err := unix.Capget(&header, &rights[0]); err != nil {
 		return fmt.Errorf("read the capabilities: %w", err)
 	}
-	return as(mountgrant.User{UID: c.UID, GID: c.GID}, func() error {
+	return runAs(mountgrant.User{UID: c.UID, GID: c.GID}, func() error {
 		if err := unix.Capset(&header, &rights[0]); err != nil {
 			return fmt.Errorf("keep the capabilities: %w", err)
 		}

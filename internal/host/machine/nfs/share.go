@@ -167,7 +167,7 @@ func (o order) openDir() (dir int, err error) {
 	case o.Grant.SquashRoot:
 		who = mountgrant.User{UID: nobody, GID: nobody}
 	}
-	err = as(who, func() error {
+	err = runAs(who, func() error {
 		dir, err = openIn(root, o.Path)
 		return err
 	})
@@ -179,8 +179,8 @@ func (o order) openDir() (dir int, err error) {
 
 const nobody = 65534
 
-// as calls f while the calling thread has the rights of a user.
-func as(u mountgrant.User, f func() error) error {
+// runAs calls f while the calling thread has the rights of a user.
+func runAs(u mountgrant.User, f func() error) error {
 	if err := setUser(u); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ func (f *fileSystem) in(h *fuse.InHeader, call func(n *node) error) fuse.Status 
 		return status(err)
 	}
 	defer done()
-	return f.do(h.Caller, func() error { return call(n) })
+	return f.runAs(h.Caller, func() error { return call(n) })
 }
 
 // change calls f with a node that may be changed, as the caller.

@@ -102,7 +102,7 @@ func (f *fileSystem) Write(_ <-chan struct{}, input *fuse.WriteIn, data []byte) 
 	if err := f.checkSpace(); err != nil {
 		return 0, status(err)
 	}
-	code = f.do(input.Caller, func() error {
+	code = f.runAs(input.Caller, func() error {
 		for int(written) < len(data) {
 			n, err := unix.Pwrite(h.fd, data[written:], int64(input.Offset)+int64(written))
 			if errors.Is(err, unix.EINTR) {

@@ -98,16 +98,16 @@ func (f *fileSystem) groupsOf(pid uint32) (groups []uint32) {
 	return groups
 }
 
-// do calls f with the identity that the request is to be served as.
-func (f *fileSystem) do(c fuse.Caller, call func() error) fuse.Status {
+// runAs calls f with the identity that the request is to be served as.
+func (f *fileSystem) runAs(c fuse.Caller, call func() error) fuse.Status {
 	if f.c.User != nil {
 		return status(call())
 	}
-	return status(f.caller(c).do(call))
+	return status(f.caller(c).runAs(call))
 }
 
-// do calls f on a thread that acts as the identity.
-func (i identity) do(f func() error) error {
+// runAs calls f on a thread that acts as the identity.
+func (i identity) runAs(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := i.assume(); err != nil {

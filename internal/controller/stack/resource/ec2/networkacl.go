@@ -101,7 +101,7 @@ var networkACLEntry = resource.Type{
 				return "", err
 			}
 			if string(live.RuleAction) != r.Text("RuleAction") ||
-				!same(live.CidrBlock, r.Pointer("CidrBlock")) || !same(live.Ipv6CidrBlock, r.Pointer("Ipv6CidrBlock")) {
+				!sameDestination(live.CidrBlock, r.Pointer("CidrBlock")) || !sameDestination(live.Ipv6CidrBlock, r.Pointer("Ipv6CidrBlock")) {
 				return "", resource.ErrNotFound
 			}
 			return called.PhysicalID, nil

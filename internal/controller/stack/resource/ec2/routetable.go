@@ -144,16 +144,16 @@ func describeRoute(ctx context.Context, c *ec2.Client, r *resource.Request) (*ty
 		return nil, err
 	}
 	for _, live := range found.Routes {
-		if same(live.DestinationCidrBlock, four) && same(live.DestinationIpv6CidrBlock, six) &&
-			same(live.DestinationPrefixListId, list) {
+		if sameDestination(live.DestinationCidrBlock, four) && sameDestination(live.DestinationIpv6CidrBlock, six) &&
+			sameDestination(live.DestinationPrefixListId, list) {
 			return &live, nil
 		}
 	}
 	return nil, resource.ErrNotFound
 }
 
-// same reports whether two destinations are the same one, or both are none.
-func same(a, b *string) bool {
+// sameDestination reports whether two destinations are the same one, or both are none.
+func sameDestination(a, b *string) bool {
 	return canonicalBlock(aws.ToString(a)) == canonicalBlock(aws.ToString(b))
 }
 

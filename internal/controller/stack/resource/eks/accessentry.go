@@ -58,7 +58,7 @@ func entryID(r *resource.Request) string { return r.Text("PrincipalArn") + "|" +
 
 func describeEntry(ctx context.Context, c *eks.Client, r *resource.Request) (*types.AccessEntry, error) {
 	out, err := c.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{
-		PrincipalArn: aws.String(member(r, "|", 0)), ClusterName: aws.String(member(r, "|", 1)),
+		PrincipalArn: aws.String(idPart(r, "|", 0)), ClusterName: aws.String(idPart(r, "|", 1)),
 	})
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func describeEntry(ctx context.Context, c *eks.Client, r *resource.Request) (*ty
 
 // deleteEntry deletes an entry. Those of a cluster that is being deleted go with it, and EKS lets nobody touch them.
 func deleteEntry(ctx context.Context, c *eks.Client, r *resource.Request) error {
-	principal, cluster := aws.String(member(r, "|", 0)), aws.String(member(r, "|", 1))
+	principal, cluster := aws.String(idPart(r, "|", 0)), aws.String(idPart(r, "|", 1))
 	_, err := c.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{PrincipalArn: principal, ClusterName: cluster})
 	if !resource.HasCode(err, "InvalidRequestException") {
 		return err
@@ -83,7 +83,7 @@ func deleteEntry(ctx context.Context, c *eks.Client, r *resource.Request) error 
 // setAccessPolicies associates the access policies of the property, which gives those that are associated already their
 // scope, and disassociates those that were there before.
 func setAccessPolicies(ctx context.Context, c *eks.Client, r *resource.Request) error {
-	principal, cluster := aws.String(member(r, "|", 0)), aws.String(member(r, "|", 1))
+	principal, cluster := aws.String(idPart(r, "|", 0)), aws.String(idPart(r, "|", 1))
 	kept := map[string]bool{}
 	for _, p := range r.Objects("AccessPolicies") {
 		in := &eks.AssociateAccessPolicyInput{}
@@ -116,7 +116,7 @@ func setAccessPolicies(ctx context.Context, c *eks.Client, r *resource.Request) 
 
 func updateEntry(ctx context.Context, c *eks.Client, r *resource.Request) error {
 	in := &eks.UpdateAccessEntryInput{
-		PrincipalArn: aws.String(member(r, "|", 0)), ClusterName: aws.String(member(r, "|", 1)),
+		PrincipalArn: aws.String(idPart(r, "|", 0)), ClusterName: aws.String(idPart(r, "|", 1)),
 		Username: r.Pointer("Username"),
 	}
 	if r.Changed("KubernetesGroups") {
@@ -129,7 +129,7 @@ func updateEntry(ctx context.Context, c *eks.Client, r *resource.Request) error 
 func entryProperties(
 	ctx context.Context, c *eks.Client, r *resource.Request, live *types.AccessEntry,
 ) (map[string]any, error) {
-	properties := keep(resource.Encode(live, nil), "ClusterName", "KubernetesGroups", "PrincipalArn", "Type", "Username")
+	properties := pick(resource.Encode(live, nil), "ClusterName", "KubernetesGroups", "PrincipalArn", "Type", "Username")
 	setLiveTags(r, properties, live.Tags)
 	var policies []any
 	pages := eks.NewListAssociatedAccessPoliciesPaginator(c, &eks.ListAssociatedAccessPoliciesInput{
@@ -141,7 +141,7 @@ func entryProperties(
 			return nil, err
 		}
 		for _, p := range page.AssociatedAccessPolicies {
-			policies = append(policies, keep(resource.Encode(p, nil), "PolicyArn", "AccessScope"))
+			policies = append(policies, pick(resource.Encode(p, nil), "PolicyArn", "AccessScope"))
 		}
 	}
 	if policies != nil {

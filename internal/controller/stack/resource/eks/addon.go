@@ -50,7 +50,7 @@ var addons = updater[types.Addon]{
 		},
 		Delete: func(ctx context.Context, c *eks.Client, r *resource.Request) error {
 			_, err := c.DeleteAddon(ctx, &eks.DeleteAddonInput{
-				ClusterName: aws.String(member(r, "|", 0)), AddonName: aws.String(member(r, "|", 1)),
+				ClusterName: aws.String(idPart(r, "|", 0)), AddonName: aws.String(idPart(r, "|", 1)),
 				Preserve: aws.ToBool(r.Flag("PreserveOnDelete")),
 			})
 			return err
@@ -65,7 +65,7 @@ var addons = updater[types.Addon]{
 	describe: describeAddon,
 	busy:     func(live *types.Addon) bool { return live.Status == types.AddonStatusUpdating },
 	of: func(r *resource.Request, in *eks.DescribeUpdateInput) {
-		in.Name, in.AddonName = aws.String(member(r, "|", 0)), aws.String(member(r, "|", 1))
+		in.Name, in.AddonName = aws.String(idPart(r, "|", 0)), aws.String(idPart(r, "|", 1))
 	},
 	changes: []change[types.Addon]{{
 		due: func(r *resource.Request, _ *types.Addon) (bool, error) { return r.Changed(addonUpdatable...), nil },
@@ -93,7 +93,7 @@ func addonID(r *resource.Request) string { return r.Text("ClusterName") + "|" + 
 
 func describeAddon(ctx context.Context, c *eks.Client, r *resource.Request) (*types.Addon, error) {
 	out, err := c.DescribeAddon(ctx, &eks.DescribeAddonInput{
-		ClusterName: aws.String(member(r, "|", 0)), AddonName: aws.String(member(r, "|", 1)),
+		ClusterName: aws.String(idPart(r, "|", 0)), AddonName: aws.String(idPart(r, "|", 1)),
 	})
 	if err != nil {
 		return nil, err
@@ -124,10 +124,10 @@ func addonState(live *types.Addon) (resource.State, error) {
 // role away. What the template says no more is emptied.
 func addonUpdate(r *resource.Request) (*eks.UpdateAddonInput, error) {
 	in := &eks.UpdateAddonInput{}
-	if err := resource.Decode(keep(r.Properties, addonUpdatable...), in, nil); err != nil {
+	if err := resource.Decode(pick(r.Properties, addonUpdatable...), in, nil); err != nil {
 		return nil, err
 	}
-	in.ClusterName, in.AddonName = aws.String(member(r, "|", 0)), aws.String(member(r, "|", 1))
+	in.ClusterName, in.AddonName = aws.String(idPart(r, "|", 0)), aws.String(idPart(r, "|", 1))
 	if in.ConfigurationValues == nil && r.Changed("ConfigurationValues") {
 		in.ConfigurationValues = aws.String("")
 	}
@@ -140,7 +140,7 @@ func addonUpdate(r *resource.Request) (*eks.UpdateAddonInput, error) {
 func addonProperties(
 	ctx context.Context, c *eks.Client, r *resource.Request, live *types.Addon,
 ) (map[string]any, error) {
-	properties := keep(resource.Encode(live, nil), "AddonName", "AddonVersion", "ClusterName", "ConfigurationValues",
+	properties := pick(resource.Encode(live, nil), "AddonName", "AddonVersion", "ClusterName", "ConfigurationValues",
 		"NamespaceConfig", "ServiceAccountRoleArn")
 	setLiveTags(r, properties, live.Tags)
 	if len(live.PodIdentityAssociations) == 0 {
@@ -164,7 +164,7 @@ func addonProperties(
 			if err != nil {
 				return nil, err
 			}
-			associations = append(associations, keep(resource.Encode(out.Association, nil), "ServiceAccount", "RoleArn"))
+			associations = append(associations, pick(resource.Encode(out.Association, nil), "ServiceAccount", "RoleArn"))
 		}
 	}
 	if associations != nil {

@@ -190,7 +190,7 @@ func clusterAttributes(_ *resource.Request, live *types.Cluster) map[string]any 
 func clusterProperties(
 	_ context.Context, _ *eks.Client, r *resource.Request, live *types.Cluster,
 ) (map[string]any, error) {
-	properties := keep(resource.Encode(live, nil), append([]string{
+	properties := pick(resource.Encode(live, nil), append([]string{
 		"Name", "RoleArn", "EncryptionConfig",
 	}, clusterUpdatable...)...)
 	var enabled []any
@@ -308,7 +308,7 @@ func vpcConfigOf(properties map[string]any) map[string]any {
 // vpcMember returns what an update wants of members of the property ResourcesVpcConfig.
 func vpcMember(names ...string) func(*resource.Request) map[string]any {
 	return func(r *resource.Request) map[string]any {
-		if wanted := keep(vpcConfigOf(r.Properties), names...); r.Changed("ResourcesVpcConfig") && len(wanted) > 0 {
+		if wanted := pick(vpcConfigOf(r.Properties), names...); r.Changed("ResourcesVpcConfig") && len(wanted) > 0 {
 			return map[string]any{"ResourcesVpcConfig": wanted}
 		}
 		return nil
@@ -325,7 +325,7 @@ func endpointsOf(r *resource.Request) map[string]any {
 		return nil
 	}
 	wanted := map[string]any{"EndpointPublicAccess": true, "EndpointPrivateAccess": false}
-	for name, value := range keep(vpcConfigOf(r.Properties), "EndpointPublicAccess", "EndpointPrivateAccess",
+	for name, value := range pick(vpcConfigOf(r.Properties), "EndpointPublicAccess", "EndpointPrivateAccess",
 		"PublicAccessCidrs") {
 		wanted[name] = value
 	}
@@ -352,7 +352,7 @@ func autoModeOf(r *resource.Request) map[string]any {
 	}
 	off := map[string]any{"Enabled": false}
 	wanted := map[string]any{"ComputeConfig": off, "StorageConfig": map[string]any{"BlockStorage": off}}
-	for name, value := range keep(r.Properties, "ComputeConfig", "StorageConfig") {
+	for name, value := range pick(r.Properties, "ComputeConfig", "StorageConfig") {
 		wanted[name] = value
 	}
 	if after == nil {

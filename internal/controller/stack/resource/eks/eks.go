@@ -44,8 +44,8 @@ func newClient(c aws.Config) *eks.Client { return eks.NewFromConfig(c) }
 // poll is the time between two looks at what EKS is about.
 const poll = time.Second
 
-// member returns a part of the physical ID, whose parts are divided by a separator.
-func member(r *resource.Request, separator string, index int) string {
+// idPart returns a part of the physical ID, whose parts are divided by a separator.
+func idPart(r *resource.Request, separator string, index int) string {
 	parts := strings.Split(r.PhysicalID, separator)
 	if index >= len(parts) {
 		return ""
@@ -91,8 +91,8 @@ func setLiveTags(r *resource.Request, properties map[string]any, live map[string
 	}
 }
 
-// keep returns the properties with those names.
-func keep(all map[string]any, names ...string) map[string]any {
+// pick returns the properties with those names.
+func pick(all map[string]any, names ...string) map[string]any {
 	kept := map[string]any{}
 	for _, name := range names {
 		if value, ok := all[name]; ok {

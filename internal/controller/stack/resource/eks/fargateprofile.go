@@ -51,7 +51,7 @@ var fargateProfiles = resource.Handle(resource.Table[*eks.Client, types.FargateP
 	},
 	Delete: func(ctx context.Context, c *eks.Client, r *resource.Request) error {
 		_, err := c.DeleteFargateProfile(ctx, &eks.DeleteFargateProfileInput{
-			ClusterName: aws.String(member(r, "|", 0)), FargateProfileName: aws.String(member(r, "|", 1)),
+			ClusterName: aws.String(idPart(r, "|", 0)), FargateProfileName: aws.String(idPart(r, "|", 1)),
 		})
 		return err
 	},
@@ -102,7 +102,7 @@ func oneByOne(err error) error {
 
 func describeFargateProfile(ctx context.Context, c *eks.Client, r *resource.Request) (*types.FargateProfile, error) {
 	out, err := c.DescribeFargateProfile(ctx, &eks.DescribeFargateProfileInput{
-		ClusterName: aws.String(member(r, "|", 0)), FargateProfileName: aws.String(member(r, "|", 1)),
+		ClusterName: aws.String(idPart(r, "|", 0)), FargateProfileName: aws.String(idPart(r, "|", 1)),
 	})
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func fargateProfileState(live *types.FargateProfile) (resource.State, error) {
 func fargateProfileProperties(
 	_ context.Context, _ *eks.Client, r *resource.Request, live *types.FargateProfile,
 ) (map[string]any, error) {
-	properties := keep(resource.Encode(live, nil), "ClusterName", "FargateProfileName", "PodExecutionRoleArn", "Subnets")
+	properties := pick(resource.Encode(live, nil), "ClusterName", "FargateProfileName", "PodExecutionRoleArn", "Subnets")
 	var selectors []any
 	for _, s := range live.Selectors {
 		selector := map[string]any{"Namespace": aws.ToString(s.Namespace)}

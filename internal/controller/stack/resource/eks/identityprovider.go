@@ -66,7 +66,7 @@ var identityProviders = resource.Handle(resource.Table[*eks.Client, types.OidcId
 	},
 	Delete: func(ctx context.Context, c *eks.Client, r *resource.Request) error {
 		_, err := c.DisassociateIdentityProviderConfig(ctx, &eks.DisassociateIdentityProviderConfigInput{
-			ClusterName: aws.String(member(r, "|", 1)), ClientRequestToken: aws.String(r.Token),
+			ClusterName: aws.String(idPart(r, "|", 1)), ClientRequestToken: aws.String(r.Token),
 			IdentityProviderConfig: providerRef(r),
 		})
 		return err
@@ -79,7 +79,7 @@ var identityProviders = resource.Handle(resource.Table[*eks.Client, types.OidcId
 		_ context.Context, _ *eks.Client, r *resource.Request, live *types.OidcIdentityProviderConfig,
 	) (map[string]any, error) {
 		described := resource.Encode(live, nil)
-		oidc := keep(described, "ClientId", "GroupsClaim", "GroupsPrefix", "IssuerUrl", "UsernameClaim", "UsernamePrefix")
+		oidc := pick(described, "ClientId", "GroupsClaim", "GroupsPrefix", "IssuerUrl", "UsernameClaim", "UsernamePrefix")
 		var claims []any
 		for _, key := range slices.Sorted(maps.Keys(live.RequiredClaims)) {
 			claims = append(claims, map[string]any{"Key": key, "Value": live.RequiredClaims[key]})
@@ -87,8 +87,8 @@ var identityProviders = resource.Handle(resource.Table[*eks.Client, types.OidcId
 		if claims != nil {
 			oidc["RequiredClaims"] = claims
 		}
-		properties := keep(described, "ClusterName", "IdentityProviderConfigName")
-		properties["Oidc"], properties["Type"] = oidc, member(r, "|", 2)
+		properties := pick(described, "ClusterName", "IdentityProviderConfigName")
+		properties["Oidc"], properties["Type"] = oidc, idPart(r, "|", 2)
 		setLiveTags(r, properties, live.Tags)
 		return properties, nil
 	},
@@ -107,14 +107,14 @@ func providerID(r *resource.Request) string {
 }
 
 func providerRef(r *resource.Request) *types.IdentityProviderConfig {
-	return &types.IdentityProviderConfig{Name: aws.String(member(r, "|", 0)), Type: aws.String(member(r, "|", 2))}
+	return &types.IdentityProviderConfig{Name: aws.String(idPart(r, "|", 0)), Type: aws.String(idPart(r, "|", 2))}
 }
 
 func describeProvider(
 	ctx context.Context, c *eks.Client, r *resource.Request,
 ) (*types.OidcIdentityProviderConfig, error) {
 	out, err := c.DescribeIdentityProviderConfig(ctx, &eks.DescribeIdentityProviderConfigInput{
-		ClusterName: aws.String(member(r, "|", 1)), IdentityProviderConfig: providerRef(r),
+		ClusterName: aws.String(idPart(r, "|", 1)), IdentityProviderConfig: providerRef(r),
 	})
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ var nodegroups = updater[types.Nodegroup]{
 		},
 		Delete: func(ctx context.Context, c *eks.Client, r *resource.Request) error {
 			_, err := c.DeleteNodegroup(ctx, &eks.DeleteNodegroupInput{
-				ClusterName: aws.String(member(r, "/", 0)), NodegroupName: aws.String(member(r, "/", 1)),
+				ClusterName: aws.String(idPart(r, "/", 0)), NodegroupName: aws.String(idPart(r, "/", 1)),
 			})
 			return err
 		},
@@ -71,7 +71,7 @@ var nodegroups = updater[types.Nodegroup]{
 	describe: describeNodegroup,
 	busy:     func(live *types.Nodegroup) bool { return live.Status == types.NodegroupStatusUpdating },
 	of: func(r *resource.Request, in *eks.DescribeUpdateInput) {
-		in.Name, in.NodegroupName = aws.String(member(r, "/", 0)), aws.String(member(r, "/", 1))
+		in.Name, in.NodegroupName = aws.String(idPart(r, "/", 0)), aws.String(idPart(r, "/", 1))
 	},
 	changes: []change[types.Nodegroup]{nodegroupConfigChange, nodegroupVersionChange},
 }
@@ -87,7 +87,7 @@ func nodegroupID(r *resource.Request) string { return r.Text("ClusterName") + "/
 
 func describeNodegroup(ctx context.Context, c *eks.Client, r *resource.Request) (*types.Nodegroup, error) {
 	out, err := c.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{
-		ClusterName: aws.String(member(r, "/", 0)), NodegroupName: aws.String(member(r, "/", 1)),
+		ClusterName: aws.String(idPart(r, "/", 0)), NodegroupName: aws.String(idPart(r, "/", 1)),
 	})
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ var nodegroupUpdatable = []string{
 func nodegroupProperties(
 	_ context.Context, _ *eks.Client, r *resource.Request, live *types.Nodegroup,
 ) (map[string]any, error) {
-	properties := keep(resource.Encode(live, nil), append([]string{
+	properties := pick(resource.Encode(live, nil), append([]string{
 		"AmiType", "CapacityType", "ClusterName", "DiskSize", "InstanceTypes", "NodeRole", "NodegroupName",
 		"RemoteAccess", "Subnets",
 	}, nodegroupUpdatable...)...)
@@ -145,13 +145,13 @@ func nodegroupProperties(
 // asks for what the template has changed alone: a version without a release is one with the newest release.
 var nodegroupVersionChange = change[types.Nodegroup]{
 	due: func(r *resource.Request, live *types.Nodegroup) (bool, error) {
-		wanted := keep(changedOf(r, "Version", "ReleaseVersion", "LaunchTemplate"),
+		wanted := pick(changedOf(r, "Version", "ReleaseVersion", "LaunchTemplate"),
 			"Version", "ReleaseVersion", "LaunchTemplate")
 		return len(wanted) > 0 && !covers(resource.Encode(live, nil), wanted), nil
 	},
 	start: func(ctx context.Context, c *eks.Client, r *resource.Request, token *string) (*types.Update, error) {
 		in := &eks.UpdateNodegroupVersionInput{
-			ClusterName: aws.String(member(r, "/", 0)), NodegroupName: aws.String(member(r, "/", 1)),
+			ClusterName: aws.String(idPart(r, "/", 0)), NodegroupName: aws.String(idPart(r, "/", 1)),
 			ClientRequestToken: token, Force: aws.ToBool(r.Flag("ForceUpdateEnabled")),
 		}
 		if err := resource.Decode(changedOf(r, "Version", "ReleaseVersion", "LaunchTemplate"), in, nil); err != nil {
@@ -176,7 +176,7 @@ func minorOf(release string) string {
 
 // changedOf returns those of the properties that an update changes, unless the template leaves them out now.
 func changedOf(r *resource.Request, names ...string) map[string]any {
-	return keep(r.Properties, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+	return pick(r.Properties, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !r.Changed(name) || r.Properties[name] == nil
 	})...)
 }
@@ -223,7 +223,7 @@ func nodegroupConfig(r *resource.Request, live *types.Nodegroup) (*eks.UpdateNod
 	is := resource.Encode(live, nil)
 	maps.DeleteFunc(wanted, func(name string, value any) bool { return covers(is[name], value) })
 	in := &eks.UpdateNodegroupConfigInput{
-		ClusterName: aws.String(member(r, "/", 0)), NodegroupName: aws.String(member(r, "/", 1)),
+		ClusterName: aws.String(idPart(r, "/", 0)), NodegroupName: aws.String(idPart(r, "/", 1)),
 	}
 	if err := resource.Decode(wanted, in, nil); err != nil {
 		return nil, err
@@ -284,10 +284,10 @@ func taintsChange(r *resource.Request, live *types.Nodegroup) (*types.UpdateTain
 		return nil, nil
 	}
 	var wanted, had struct{ Taints []types.Taint }
-	if err := resource.Decode(keep(r.Properties, "Taints"), &wanted, nil); err != nil {
+	if err := resource.Decode(pick(r.Properties, "Taints"), &wanted, nil); err != nil {
 		return nil, err
 	}
-	if err := resource.Decode(keep(r.Previous, "Taints"), &had, nil); err != nil {
+	if err := resource.Decode(pick(r.Previous, "Taints"), &had, nil); err != nil {
 		return nil, err
 	}
 	is, kept := taintsByID(live.Taints), taintsByID(wanted.Taints)

@@ -54,7 +54,7 @@ var associations = resource.Handle(resource.Table[*eks.Client, types.PodIdentity
 	Properties: func(
 		_ context.Context, _ *eks.Client, r *resource.Request, live *types.PodIdentityAssociation,
 	) (map[string]any, error) {
-		properties := keep(resource.Encode(live, nil), "ClusterName", "DisableSessionTags", "Namespace", "Policy",
+		properties := pick(resource.Encode(live, nil), "ClusterName", "DisableSessionTags", "Namespace", "Policy",
 			"RoleArn", "ServiceAccount", "TargetRoleArn")
 		setLiveTags(r, properties, live.Tags)
 		return properties, nil

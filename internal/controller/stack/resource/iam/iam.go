@@ -61,8 +61,8 @@ func nameOf(r *resource.Request, property string) string {
 	return r.Name
 }
 
-// found returns the name of a resource that an earlier call has made, which its tags tell.
-func found(r *resource.Request, name string, tags []types.Tag) (string, error) {
+// ownedName returns the name of a resource that an earlier call has made, which its tags tell.
+func ownedName(r *resource.Request, name string, tags []types.Tag) (string, error) {
 	if !r.Owns(tagMap(tags)) {
 		return "", resource.ErrNotFound
 	}

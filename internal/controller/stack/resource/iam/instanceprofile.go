@@ -37,7 +37,7 @@ var instanceProfiles = resource.Handle(resource.Table[*iam.Client, types.Instanc
 		if err != nil {
 			return "", err
 		}
-		return found(r, name, live.Tags)
+		return ownedName(r, name, live.Tags)
 	},
 	Describe: func(ctx context.Context, c *iam.Client, r *resource.Request) (*types.InstanceProfile, error) {
 		return getProfile(ctx, c, r.PhysicalID)

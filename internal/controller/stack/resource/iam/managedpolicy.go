@@ -33,7 +33,7 @@ var managedPolicies = resource.Handle(resource.Table[*iam.Client, types.Policy]{
 		if err != nil {
 			return "", err
 		}
-		return found(r, arn, live.Tags)
+		return ownedName(r, arn, live.Tags)
 	},
 	Describe: func(ctx context.Context, c *iam.Client, r *resource.Request) (*types.Policy, error) {
 		return getPolicy(ctx, c, r.PhysicalID)

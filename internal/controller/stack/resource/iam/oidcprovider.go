@@ -35,7 +35,7 @@ var oidcProviders = resource.Handle(resource.Table[*iam.Client, oidcProvider]{
 		if err != nil {
 			return "", err
 		}
-		return found(r, arn, live.Tags)
+		return ownedName(r, arn, live.Tags)
 	},
 	Describe: func(ctx context.Context, c *iam.Client, r *resource.Request) (*oidcProvider, error) {
 		return getProvider(ctx, c, r.PhysicalID)

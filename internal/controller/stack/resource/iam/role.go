@@ -101,7 +101,7 @@ var roles = resource.Handle(resource.Table[*iam.Client, types.Role]{
 		if err != nil {
 			return "", err
 		}
-		return found(r, name, live.Tags)
+		return ownedName(r, name, live.Tags)
 	},
 	Describe: func(ctx context.Context, c *iam.Client, r *resource.Request) (*types.Role, error) {
 		return getRole(ctx, c, r.PhysicalID)

@@ -114,7 +114,7 @@ var users = resource.Handle(resource.Table[*iam.Client, types.User]{
 		if err != nil {
 			return "", err
 		}
-		return found(r, name, live.Tags)
+		return ownedName(r, name, live.Tags)
 	},
 	Describe: func(ctx context.Context, c *iam.Client, r *resource.Request) (*types.User, error) {
 		return getUser(ctx, c, r.PhysicalID)
