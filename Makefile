@@ -148,7 +148,8 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 
 .PHONY: check
 check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who may import whom
-	@unformatted=$$(gofmt -l cmd coracletest examples hack internal kubernetes/*.go test); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l cmd coracletest examples hack internal kubernetes/*.go test); \
+		if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go vet $(TESTBUILD) ./...
 	cd examples/controller && go vet ./...
@@ -166,8 +167,10 @@ lint: ## run golangci-lint (.golangci.yml says which linters)
 # Vale parses code with C libraries, which we do not use but have to build.
 .PHONY: lint-docs
 lint-docs: ## check the spelling and the structure of the documentation
-	@git ls-files -z -- ':!*.go' ':!*.sum' ':!**/testdata/**' | xargs -0 go run $(MISSPELL) -locale US -error -i cancelled,harbour
-	@git ls-files -z -- '*.md' ':!**/testdata/**' | CGO_ENABLED=1 xargs -0 go run $(VALE) --config hack/vale/vale.ini --output line
+	@git ls-files -z -- ':!*.go' ':!*.sum' ':!**/testdata/**' | \
+		xargs -0 go run $(MISSPELL) -locale US -error -i cancelled,harbour
+	@git ls-files -z -- '*.md' ':!**/testdata/**' | \
+		CGO_ENABLED=1 xargs -0 go run $(VALE) --config hack/vale/vale.ini --output line
 	@git ls-files -z -- '*.md' ':!.github/**' ':!**/testdata/**' | xargs -0 go run ./hack/markdown
 
 .PHONY: vulnerabilities
@@ -195,4 +198,5 @@ clean: ## remove what was built; data directories stay ("coracle reset" removes 
 
 .PHONY: help
 help:
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile

@@ -63,8 +63,8 @@ func installTrust(ctx context.Context, w io.Writer, dir datadir.Dir) error {
 	if err := system.Install(ctx, dir.Owner(), authority); err != nil {
 		return fmt.Errorf("add the certificate authority of %s to the system's trust store: %w", dir, err)
 	}
-	fmt.Fprintf(w, "This system trusts the daemon of %s for AWS's names (%s). Remove that with:\n  coracle trust --remove\n",
-		dir, system.File(dir.Owner()))
+	fmt.Fprintf(w, "This system trusts the daemon of %s for AWS's names (%s). Remove that with:\n"+
+		"  coracle trust --remove\n", dir, system.File(dir.Owner()))
 	return nil
 }
 

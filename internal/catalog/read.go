@@ -25,7 +25,8 @@ var (
 )
 
 // emptySchema allows no configuration at all.
-const emptySchema = `{"$schema":"http://json-schema.org/draft-06/schema#","type":"object","properties":{},"additionalProperties":false}`
+const emptySchema = `{"$schema":"http://json-schema.org/draft-06/schema#","type":"object","properties":{},` +
+	`"additionalProperties":false}`
 
 // readAddon reads the entry in the root of files, which is not needed afterwards. dir is its name in errors.
 func readAddon(files fs.FS, dir string, private bool, data func(Build, string) ([]byte, error)) (Addon, error) {

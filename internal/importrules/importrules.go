@@ -123,8 +123,8 @@ var Rules = []Rule{
 	{"internal/aws/awstest", []string{"internal/aws/wire"}, outside, "what the tests of all services share"},
 	{"internal/aws/iam/iamtest", []string{"internal/aws/iam", "internal/aws/sts", "internal/aws/wire", "internal/outbound",
 		"internal/store", "test/awsclient"}, outside, "the fixture of the tests of IAM, STS and what they decide for"},
-	{"internal/aws/eks/ekstest", append([]string{"internal/aws/awstest", "internal/aws/ec2", "internal/aws/eks", "internal/aws/kms",
-		"internal/catalog",
+	{"internal/aws/eks/ekstest", append([]string{"internal/aws/awstest", "internal/aws/ec2", "internal/aws/eks",
+		"internal/aws/kms", "internal/catalog",
 		"internal/store/storetest", "test/awsclient"}, eksShared...), outside, "the fixture of the tests of the EKS API"},
 
 	{"internal/aws/ec2/resource", ec2Shared[1:], outside, "what the parts of the EC2 API share is below all of them"},
