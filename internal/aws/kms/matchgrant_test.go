@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 )
 
 // The pairs of an encryption context match those of grants as if each was compared with each.
@@ -36,28 +35,21 @@ func TestPairsMatchInAnyCase(t *testing.T) {
 	}
 }
 
-// Contexts of as many pairs as requests may have are compared with grants in about the time that equal ones take.
+// Pairs in another case are looked up in an index that is made once: they are not compared with each pair of the
+// request, of which there may be many.
 func TestPairsInAnotherCase(t *testing.T) {
 	t.Parallel()
-	whole, same, other := map[string]string{}, map[string]string{}, map[string]string{}
+	whole, other := map[string]string{}, map[string]string{}
 	for i := range 1000 {
 		key := fmt.Sprintf("key-%d", i)
-		whole[key], same[key], other[strings.ToUpper(key)] = "", "", ""
+		whole[key], other[strings.ToUpper(key)] = "", ""
 	}
-	measure := func(part map[string]string) time.Duration {
-		best := time.Hour
-		for range 5 {
-			m, began := &matcher{pairs: whole}, time.Now()
-			for range 10 {
-				if !m.includes(part) {
-					t.Fatal("the pairs do not match")
-				}
-			}
-			best = min(best, time.Since(began))
-		}
-		return best
+	m := &matcher{pairs: whole}
+	if !m.includes(other) {
+		t.Error("the pairs do not match")
 	}
-	if equal, folded := measure(same), measure(other); folded > 100*equal {
-		t.Errorf("keys in another case take %s, equal ones %s", folded, equal)
+	m.pairs = map[string]string{"none of": "them"}
+	if !m.includes(other) {
+		t.Error("the pairs were compared with each of the request")
 	}
 }

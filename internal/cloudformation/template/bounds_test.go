@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestHostileTemplates binds large templates that are made to cost. It does not run in parallel with other tests,
@@ -262,25 +261,35 @@ func TestMetadataIsBounded(t *testing.T) {
 	}
 }
 
-// TestOpenVariablesOfLoops gives long texts in which variables begin and do not end: they take about as long as others.
-func TestOpenVariablesOfLoops(t *testing.T) {
-	measure := func(part string) time.Duration {
-		best := time.Hour
-		for range 3 {
-			x := &expander{evaluator: evaluator{bound: &Bound{}, literals: map[string]any{"I": "v"}}}
-			text, began := strings.Repeat(part, MaxBody/len(part)), time.Now()
-			if got, err := x.substitute(text, true); err != nil || got != text {
-				t.Fatalf("got %.20s, %v", got, err)
-			}
-			best = min(best, time.Since(began))
-		}
-		return best
+// openVariables are texts, to be repeated, in which variables of loops begin and do not end, after one without any.
+var openVariables = []string{"{.", "${", "&{", "${I"}
+
+// substituteOpen expands a text of MaxBody bytes.
+func substituteOpen(t testing.TB, part string) {
+	t.Helper()
+	x := &expander{evaluator: evaluator{bound: &Bound{}, literals: map[string]any{"I": "v"}}}
+	text := strings.Repeat(part, MaxBody/len(part))
+	if got, err := x.substitute(text, true); err != nil || got != text {
+		t.Fatalf("got %.20s, %v", got, err)
 	}
-	plain := measure("{.")
-	for _, part := range []string{"${", "&{", "${I"} {
-		if took := measure(part); took > 100*plain {
-			t.Errorf("a text of %s takes %s, others %s", part, took, plain)
-		}
+}
+
+// BenchmarkOpenVariablesOfLoops measures long texts in which variables begin and do not end: they take about as long as
+// others.
+func BenchmarkOpenVariablesOfLoops(b *testing.B) {
+	for _, part := range openVariables {
+		b.Run(part, func(b *testing.B) {
+			for b.Loop() {
+				substituteOpen(b, part)
+			}
+		})
+	}
+}
+
+func TestOpenVariablesOfLoops(t *testing.T) {
+	t.Parallel()
+	for _, part := range openVariables {
+		substituteOpen(t, part)
 	}
 	body := extended("Resources: {'Fn::ForEach::L': [" + strings.Repeat("I", maxName+1) + ", [a], {G: {Type: a}}]}")
 	_, err := bindText(t, body, Inputs{})

@@ -117,7 +117,8 @@ func TestPreviousValues(t *testing.T) {
 	}
 }
 
-// TestPatternsThatBacktrackAreBounded gives patterns that take exponential time to a matcher that backtracks.
+// TestPatternsThatBacktrackAreBounded gives patterns that take exponential time to a matcher that backtracks: without a
+// limit, the test would take years.
 func TestPatternsThatBacktrackAreBounded(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -127,14 +128,9 @@ func TestPatternsThatBacktrackAreBounded(t *testing.T) {
 		b.WriteString("  P" + itoa(i) + ": {Type: CommaDelimitedList, AllowedPattern: '(?=a)(a+a+)+b|.*'}\n")
 		values["P"+itoa(i)] = ParameterInput{Value: strings.TrimSuffix(strings.Repeat(strings.Repeat("a", 30)+",", 100), ",")}
 	}
-	start := time.Now()
 	_, err := bindText(t, b.String()+gateway, Inputs{Parameters: values})
 	if err == nil || !strings.HasPrefix(err.Error(), "Parameter 'P") {
 		t.Errorf("the patterns match: %v", err)
-	}
-	// A second, the last match, and what a busy machine adds to them. Without a limit, it would be years.
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("it took %v", took)
 	}
 }
 
