@@ -172,13 +172,14 @@ func (p *podPass) removeNode(ctx context.Context) error {
 	if p.server == nil || name == "" {
 		return nil // the cloud controller manager deletes the nodes of machines that are gone
 	}
-	if _, ok := p.server.node(name); !ok {
+	node, ok := p.server.node(name)
+	if !ok {
 		return nil
 	}
 	if other, err := p.isNodeOfAnother(ctx, name); err != nil || other {
 		return err
 	}
-	return p.deleteNode(ctx, name)
+	return p.deleteNode(ctx, name, node.uid)
 }
 
 // removeLateNode deletes a node that a kubelet registered in its last moment: its watch may not have reported it yet.
@@ -187,7 +188,7 @@ func (p *podPass) removeLateNode(ctx context.Context) error {
 	if p.server == nil || name == "" {
 		return nil
 	}
-	_, err := p.server.manager.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	node, err := p.server.manager.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -197,26 +198,30 @@ func (p *podPass) removeLateNode(ctx context.Context) error {
 	if other, err := p.isNodeOfAnother(ctx, name); err != nil || other {
 		return err
 	}
-	return p.deleteNode(ctx, name)
+	return p.deleteNode(ctx, name, string(node.UID))
 }
 
-// isNodeOfAnother reports whether another pod was given the node's address since.
+// isNodeOfAnother reports whether another pod, which is not about to lose it, was given the node's address since.
 func (p *podPass) isNodeOfAnother(ctx context.Context, name string) (bool, error) {
 	for _, key := range p.c.podsOnNode(p.server.key, name) {
-		if key != p.key {
+		if key == p.key {
+			continue
+		}
+		other, err := p.c.pods.Get(ctx, key)
+		if store.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+		if err == nil && !other.Value.Ending && !other.Value.Retired {
 			return true, nil
 		}
 	}
 	return false, ctx.Err()
 }
 
-// deleteNode deletes a node, as eks:fargate-manager.
-func (p *podPass) deleteNode(ctx context.Context, name string) error {
-	options := metav1.DeleteOptions{}
-	if node, ok := p.server.node(name); ok {
-		options.Preconditions = metav1.NewUIDPreconditions(node.uid)
-	}
-	err := p.server.manager.CoreV1().Nodes().Delete(ctx, name, options)
+// deleteNode deletes the node with that name and UID, as eks:fargate-manager. A node that was made anew stays.
+func (p *podPass) deleteNode(ctx context.Context, name, uid string) error {
+	err := p.server.manager.CoreV1().Nodes().Delete(ctx, name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(uid)})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

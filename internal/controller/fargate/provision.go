@@ -199,7 +199,7 @@ func (p *podPass) recordMachine(ctx context.Context, instance record.Instance, e
 	crashRecorded.Here()
 	// An earlier pod may have had the address, and its node be left: the kubelet would take it over with its age.
 	if node, ok := p.server.node(row.NodeName); ok && node.created.Before(row.Since.Truncate(time.Second)) {
-		return p.deleteNode(ctx, row.NodeName)
+		return p.deleteNode(ctx, row.NodeName, node.uid)
 	}
 	return nil
 }
