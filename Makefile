@@ -147,7 +147,7 @@ bench: setup daemon tested-bundles node ## measure what the documentation claims
 	go test -run '^$$' -bench 'Decision|WebIdentity' ./internal/aws/iam/identity ./internal/aws/sts
 
 .PHONY: check
-check: ## format, vet, lint, spelling, Markdown, checksums of modules, who may import whom, and subjects
+check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who may import whom
 	@unformatted=$$(gofmt -l cmd coracletest examples hack internal kubernetes/*.go test); \
 		if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
@@ -157,7 +157,6 @@ check: ## format, vet, lint, spelling, Markdown, checksums of modules, who may i
 	@$(MAKE) lint lint-docs
 	go mod verify
 	go test ./internal/importrules
-	@scripts/subjects
 
 # The linters need some 4 GiB of memory. Their build, with the tag of tests, differs in internal/crash alone.
 .PHONY: lint
