@@ -1,11 +1,13 @@
-// Package document bounds what a YAML or TOML document costs the program that decodes it.
+// Package document bounds what a YAML or TOML document, or a JSON text with quantities of Kubernetes, costs the program
+// that decodes it.
 //
 // Both formats have small documents that are enormous once they are decoded. A YAML alias repeats what its anchor has,
 // so that a kilobyte can stand for gigabytes. TOML may be nested as deeply as it is long, and its decoder recurses: a
 // stack that overflows ends the whole process, which no recover can prevent. Callers check a document that a user, a
 // machine or a pod wrote before they decode it.
 //
-// JSON needs no such check: encoding/json stops at a depth of 10,000.
+// JSON by itself needs no such check: encoding/json stops at a depth of 10,000. Types of Kubernetes that are decoded
+// from it do: see [Quantities].
 package document
 
 import (

@@ -14,13 +14,14 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
 // What an API server answers is not to be trusted: for any API group, those that are built in included, a cluster's
 // administrator can register an APIService that leads to a program of their own. The bounds hold for each answer, and
 // for each event of a watch. Their number of values bounds what an answer grows to when it is decoded: "{}," is three
-// bytes, and a pod of Go's a thousand.
+// bytes, and a pod of Go's a thousand. Quantities are checked before they are decoded; see document.Quantities.
 const (
 	// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object.
 	MaxAnswer = 32 << 20
@@ -201,7 +202,7 @@ func (b *body) requestError(err error) error {
 	return fmt.Errorf("%s %s: %w", b.request.Method, at, err)
 }
 
-// meter counts the bytes and values of an answer, or of each event of a stream.
+// meter counts the bytes and values of an answer, or of each event of a stream, and checks its quantities.
 type meter struct {
 	maxBytes, maxValues int
 	isStream            bool
@@ -210,10 +211,14 @@ type meter struct {
 	// The state of the JSON.
 	depth             int
 	inString, escaped bool
+	quantities        document.Quantities
 }
 
 // add returns an error once the bounds are exceeded.
 func (m *meter) add(p []byte) error {
+	if err := m.quantities.Add(p); err != nil {
+		return fmt.Errorf("%s: %w, %w", m.subject(), err, ErrTooLarge)
+	}
 	for _, c := range p {
 		m.bytes++
 		switch {

@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/turn"
@@ -164,6 +165,10 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 	}
 	if review.Request.Resource != pods {
 		http.Error(answer, "the review is not of a pod", http.StatusBadRequest)
+		return
+	}
+	if err := document.CheckQuantities(review.Request.Object.Raw); err != nil { // upstream's code decodes the pod
+		http.Error(answer, "the pod is not read: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	if n := countContainers(review.Request.Object.Raw); n > maxContainers {

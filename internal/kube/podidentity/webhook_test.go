@@ -76,6 +76,9 @@ func TestReviewWithoutAnAPIServer(t *testing.T) {
 		`{"request":{"uid":"7","resource":{"group":"g","version":"v1","resource":"pods"},"object":{"spec":{"containers":[{}]}}}}`:                                          "not of a pod",
 		`{"request":{"uid":"7","resource":{"version":"v1","resource":"pods"},"object":{"spec":{"containers":[{}` +
 			strings.Repeat(",{}", 300) + `],"initContainers":[{}` + strings.Repeat(",{}", 200) + `]}}}}`: "has 502 containers",
+		// Nothing ends the decoder that reads it.
+		`{"request":{"uid":"7","resource":{"version":"v1","resource":"pods"},"object":{"spec":{"containers":[{"resources":` +
+			`{"requests":{"cpu":"1e-1000000000"}}}]}}}}`: "a quantity has more than",
 		`{"spec":{"token":"t"}}`: "not an AdmissionReview",
 		`{"request":`:            "not an AdmissionReview",
 		`{"request":{"uid":"7","object":` + strings.Repeat(" ", maxReview): "not an AdmissionReview",

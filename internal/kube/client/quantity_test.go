@@ -1,0 +1,130 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/document"
+)
+
+// TestQuantitiesOfTenantsAreBounded shows that no quantity is decoded that takes hours. Without the check this test does
+// not end: nothing interrupts a decoder.
+func TestQuantitiesOfTenantsAreBounded(t *testing.T) {
+	t.Parallel()
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"1","labels":{"commit":"12e34567"}},` +
+		`"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"QUANTITY"}}}]}}`
+	bodies := map[string]string{
+		"/api/v1/namespaces/a/pods/a": pod,
+		"/api/v1/namespaces/a/pods":   `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` + pod + `]}`,
+	}
+	for quantity, refused := range map[string]bool{"1": false, "1e-1000000000": true, "1e1000000000": true} {
+		t.Run(quantity, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body := bodies[r.URL.Path]
+				if r.FormValue("watch") != "" {
+					body = `{"type":"ADDED","object":` + pod + "}\n"
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, strings.ReplaceAll(body, "QUANTITY", quantity))
+			}))
+			t.Cleanup(server.Close)
+			config := &rest.Config{Host: server.URL, QPS: -1}
+			connections, err := HTTP(config, "blue")
+			if err != nil {
+				t.Fatal(err)
+			}
+			core, err := corev1client.NewForConfigAndClient(config, connections)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods := core.Pods("a")
+			judge := func(what string, err error) {
+				t.Helper()
+				if refused != errors.Is(err, ErrTooLarge) || !refused && err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			_, err = pods.Get(t.Context(), "a", metav1.GetOptions{})
+			judge("one", err)
+			_, err = pods.List(t.Context(), metav1.ListOptions{})
+			judge("a list", err)
+			watch, err := pods.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watch.Stop()
+			e := <-watch.ResultChan()
+			if e.Type == kubewatch.Error {
+				err = apierrors.FromObject(e.Object)
+			}
+			if refused != (err != nil && strings.Contains(err.Error(), "a quantity has more than")) {
+				t.Errorf("a watch: %s, %v", e.Type, err)
+			}
+		})
+	}
+}
+
+// TestFieldsOfQuantitiesAreKnown shows that the quantities of all types of Kubernetes are found by the names of their
+// fields.
+func TestFieldsOfQuantitiesAreKnown(t *testing.T) {
+	t.Parallel()
+	type visit struct {
+		of    reflect.Type
+		below bool
+	}
+	seen := map[visit]bool{}
+	quantities := 0
+	var walk func(of reflect.Type, path string, below bool)
+	walk = func(of reflect.Type, path string, below bool) {
+		if of == reflect.TypeFor[resource.Quantity]() {
+			quantities++
+			if !below {
+				t.Errorf("%s is a quantity that is not looked at", path)
+			}
+			return
+		}
+		if v := (visit{of, below}); seen[v] {
+			return
+		} else {
+			seen[v] = true
+		}
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			walk(of.Elem(), path, below)
+		case reflect.Struct:
+			for i := range of.NumField() {
+				field := of.Field(i)
+				name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+				switch {
+				case !field.IsExported():
+				case name == "" && (field.Anonymous || strings.Contains(options, "inline")):
+					walk(field.Type, path, below)
+				default:
+					isField := document.CheckQuantities([]byte(`{"`+name+`":"1e1000"}`)) != nil
+					walk(field.Type, path+"."+name, below || isField)
+				}
+			}
+		default:
+		}
+	}
+	for kind, of := range scheme.Scheme.AllKnownTypes() {
+		walk(of, kind.String(), false)
+	}
+	if quantities < 10 {
+		t.Errorf("%d quantities were found", quantities)
+	}
+}
