@@ -6,10 +6,6 @@ import (
 	"slices"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	kubewatch "k8s.io/apimachinery/pkg/watch"
 
 	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/kube/client"
@@ -130,36 +126,19 @@ var errUnreachable = errors.New("the cluster's API server cannot be reached")
 // followAuth mirrors the text of mapRoles until the API server goes away. It calls known once it has the text, and
 // changed whenever the text changes.
 func (s *server) followAuth(ctx context.Context, known, changed func()) error {
-	only := fields.OneTermEqualSelector("metadata.name", awsauth.Name).String()
-	maps := s.kube.CoreV1().ConfigMaps(awsauth.Namespace)
-	list, err := maps.List(ctx, metav1.ListOptions{FieldSelector: only})
-	if err != nil {
-		return err
-	}
-	text := ""
-	for _, m := range list.Items {
-		text = m.Data[awsauth.MapRoles]
-	}
-	if err := awsauth.CheckSize(text); err != nil {
-		return err
-	}
-	s.auth.Store(&text)
-	known()
-	return client.Watch(ctx, "aws-auth", list.ResourceVersion, maps.Watch, metav1.ListOptions{FieldSelector: only},
-		func(what kubewatch.EventType, m *corev1.ConfigMap) error {
-			text := m.Data[awsauth.MapRoles]
-			if what == kubewatch.Deleted {
-				text = ""
-			}
-			if err := awsauth.CheckSize(text); err != nil {
-				return err
-			}
-			if s.mapRoles() != text {
-				s.auth.Store(&text)
-				changed()
-			}
-			return nil
-		})
+	first := true
+	return awsauth.Follow(ctx, s.kube.CoreV1(), func(data map[string]string) {
+		text := data[awsauth.MapRoles]
+		same := s.mapRoles() == text
+		s.auth.Store(&text)
+		switch {
+		case first:
+			first = false
+			known()
+		case !same:
+			changed()
+		}
+	})
 }
 
 // mapRoles returns the text of mapRoles in aws-auth, as it was last heard of; empty without any.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/coracle-eks/coracle/internal/document"
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 )
 
 // awsAuth is the content of the ConfigMap kube-system/aws-auth.
@@ -86,7 +87,10 @@ func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 	}
 	if accounts := data["mapAccounts"]; !isBlank(accounts) {
 		var list []string
-		err := document.CheckYAML([]byte(accounts))
+		err := awsauth.CheckSize(accounts)
+		if err == nil {
+			err = document.CheckYAML([]byte(accounts))
+		}
 		if err == nil {
 			// This YAML library gives a number's digits to a string, leading zeros included.
 			err = yamlv2.Unmarshal([]byte(accounts), &list)
@@ -102,6 +106,9 @@ func parseAWSAuth(data map[string]string) (parsed *awsAuth, errs []error) {
 }
 
 func parseList(text string) ([]json.RawMessage, error) {
+	if err := awsauth.CheckSize(text); err != nil {
+		return nil, err
+	}
 	if isBlank(text) {
 		return nil, nil
 	}

@@ -23,6 +23,10 @@ func TestParseAWSAuth(t *testing.T) {
 		errors   []string // parts of the reports, in order
 	}{
 		{name: "none"},
+		{name: "more than a ConfigMap has", data: map[string]string{
+			"mapUsers": "[" + strings.Repeat("a,", 1<<19) + "]", "mapRoles": "[" + strings.Repeat("a,", 1<<19) + "]",
+			"mapAccounts": "[" + strings.Repeat("a,", 1<<19) + "]",
+		}, errors: []string{"aws-auth is larger than 1 MiB", "aws-auth is larger than 1 MiB", "aws-auth is larger than 1 MiB"}},
 		{name: "as EKS writes it", data: map[string]string{"mapRoles": nodeYAML}, roles: node},
 		{
 			name: "every section",

@@ -8,21 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
 	"github.com/sourcegraph/conc"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
-	kubewatch "k8s.io/apimachinery/pkg/watch"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -35,6 +28,9 @@ const firstReadTimeout = 3 * time.Second
 // of aws-auth counts within two seconds even right after an API server came back.
 var retry = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 500 * time.Millisecond,
 	Steps: math.MaxInt32}
+
+// tooLargePause is the wait before an API server is asked again that returned more than there can be.
+const tooLargePause = 10 * time.Second
 
 // served is the state of a cluster in memory.
 type served struct {
@@ -163,47 +159,27 @@ func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string)
 		return
 	}
 	backoff := retry
-	var down bool // only the reflector's one goroutine asks
-	tell := func(err error) {
-		if err == nil {
-			backoff = retry
-		}
-		log := s.log.logger.WithTime(time.Now().UTC())
-		switch {
-		case err != nil && !down && ctx.Err() == nil:
-			log.WithError(errors.New(client.Cut(err.Error()))).Error("Unable to re-establish watch of aws-auth; its last known content stays in force")
-		case err == nil && down:
-			log.Info("watching aws-auth again")
-		}
-		down = err != nil
-	}
-	only := fields.OneTermEqualSelector(metav1.ObjectNameField, awsAuthName).String()
-	source := plainListWatch{&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = only
-			list, err := maps.List(ctx, o)
-			tell(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (kubewatch.Interface, error) {
-			o.FieldSelector = only
-			w, err := maps.Watch(ctx, o)
-			tell(err)
-			if utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) {
-				// The reflector would wait for up to 30 s by itself after an error that it knows.
-				err = errors.New(err.Error())
-			}
-			return w, err
-		},
-	}}
-	reflector := cache.NewReflectorWithOptions(source, &corev1.ConfigMap{}, sink{s}, cache.ReflectorOptions{
-		Name: "aws-auth of " + clusterID,
-	})
-	// The reflector would log every attempt; tell says it once.
-	quiet := klog.NewContext(ctx, logr.Discard())
+	down := false
+	log := func() *logrus.Entry { return s.log.logger.WithTime(time.Now().UTC()) }
 	for ctx.Err() == nil {
-		_ = reflector.ListAndWatchWithContext(quiet)
-		pause(ctx, backoff.Step())
+		err := awsauth.Follow(ctx, maps, func(data map[string]string) {
+			if backoff = retry; down {
+				down = false
+				log().Info("watching aws-auth again")
+			}
+			s.setAWSAuth(data)
+		})
+		// A watch that has expired is no failure.
+		if !down && ctx.Err() == nil && !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
+			down = true
+			log().WithError(errors.New(client.Cut(err.Error()))).
+				Error("Unable to re-establish watch of aws-auth; its last known content stays in force")
+		}
+		wait := backoff.Step()
+		if errors.Is(err, client.ErrTooLarge) { // it takes long to read
+			wait = tooLargePause
+		}
+		pause(ctx, wait)
 	}
 }
 
@@ -217,22 +193,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// plainListWatch keeps the reflector from asking for a streamed list first, which a server may
-// refuse and which gains nothing for one object.
-type plainListWatch struct{ *cache.ListWatch }
-
-func (plainListWatch) IsWatchListSemanticsUnSupported() bool { return true }
-
-const awsAuthName = "aws-auth"
-
-// configMaps returns a client for the ConfigMaps of kube-system, once the API server can be reached; nil when ctx ended
+// configMaps returns a client of the ConfigMaps, once the API server can be reached; nil when ctx ended
 // or the cluster is gone.
-func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) typedcorev1.ConfigMapInterface {
+func (a *Authenticator) configMaps(ctx context.Context, key, clusterID string) typedcorev1.ConfigMapsGetter {
 	backoff := retry
 	for attempt := 0; ; attempt++ {
 		core, err := a.clusterClient(ctx, key, clusterID)
 		if err == nil {
-			return core.ConfigMaps(metav1.NamespaceSystem)
+			return core
 		}
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -265,19 +233,4 @@ func (a *Authenticator) clusterClient(ctx context.Context, key, clusterID string
 		return nil, err
 	}
 	return typedcorev1.NewForConfigAndClient(config, connections)
-}
-
-// sink is the reflector's store of at most one object.
-type sink struct{ *served }
-
-func (s sink) Add(obj any) error    { return s.Update(obj) }
-func (s sink) Delete(any) error     { s.setAWSAuth(nil); return nil }
-func (s sink) Resync() error        { return nil }
-func (s sink) Update(obj any) error { s.setAWSAuth(obj.(*corev1.ConfigMap).Data); return nil }
-
-func (s sink) Replace(list []any, _ string) error {
-	if len(list) == 0 {
-		return s.Delete(nil)
-	}
-	return s.Update(list[0])
 }

@@ -1,4 +1,4 @@
-// Package awsauth reads and edits the ConfigMap aws-auth, in which EKS maps the roles of nodes and of Fargate pods to
+// Package awsauth reads, follows and edits the ConfigMap aws-auth, in which EKS maps the roles of nodes and of Fargate pods to
 // users of a cluster.
 //
 // The ConfigMap belongs to the cluster's users: an edit adds or removes one entry of mapRoles and leaves every other
@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
@@ -56,15 +58,51 @@ func (m *Malformed) Error() string { return m.Err.Error() }
 // Unwrap returns the cause.
 func (m *Malformed) Unwrap() error { return m.Err }
 
-// maxSize is the maximum size of mapRoles in bytes: that of a ConfigMap.
+// maxSize is the maximum size of the data of a ConfigMap in bytes.
 const maxSize = 1 << 20
 
-// CheckSize refuses a text that no ConfigMap can have.
+// CheckSize refuses a text that no ConfigMap can have. What is made of it takes a hundred times as much memory.
 func CheckSize(text string) error {
 	if len(text) > maxSize {
-		return fmt.Errorf("%s of aws-auth is larger than %d MiB, %w", MapRoles, maxSize>>20, client.ErrTooLarge)
+		return fmt.Errorf("aws-auth is larger than %d MiB, %w", maxSize>>20, client.ErrTooLarge)
 	}
 	return nil
+}
+
+// check refuses a ConfigMap that no API server of Kubernetes can have stored as aws-auth.
+func check(m *corev1.ConfigMap) error {
+	if !client.IsPossible(m) || !isAWSAuth(m) {
+		return errors.New("the API server returns what it cannot have")
+	}
+	size := 0
+	for key, value := range m.Data {
+		size += len(key) + len(value)
+	}
+	for key, value := range m.BinaryData {
+		size += len(key) + len(value)
+	}
+	if size > maxSize {
+		return fmt.Errorf("aws-auth is larger than %d MiB, %w", maxSize>>20, client.ErrTooLarge)
+	}
+	return nil
+}
+
+func isAWSAuth(m *corev1.ConfigMap) bool { return m.Namespace == Namespace && m.Name == Name }
+
+// get reads the ConfigMap; it returns nil when there is none. Nothing else in Coracle reads it but Follow: the test of
+// internal/importrules refuses other readers of ConfigMaps.
+func get(ctx context.Context, maps corev1client.ConfigMapInterface) (*corev1.ConfigMap, error) {
+	m, err := maps.Get(ctx, Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err == nil {
+		err = check(m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read aws-auth: %w", err)
+	}
+	return m, nil
 }
 
 // Read returns the text of mapRoles; empty without a ConfigMap.
@@ -76,17 +114,49 @@ func Read(ctx context.Context, maps corev1client.ConfigMapsGetter) (string, erro
 // ReadVersion is [Read], and returns the resource version of the ConfigMap, too: with the same one the text is the
 // same. It is empty without a ConfigMap.
 func ReadVersion(ctx context.Context, maps corev1client.ConfigMapsGetter) (text, version string, err error) {
-	m, err := maps.ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", "", nil
+	m, err := get(ctx, maps.ConfigMaps(Namespace))
+	if m == nil || err != nil {
+		return "", "", err
+	}
+	return m.Data[MapRoles], m.ResourceVersion, nil
+}
+
+// Follow calls changed with the data of the ConfigMap, nil for none, and again whenever it changes, until the API server
+// goes away or returns what is larger than a ConfigMap.
+func Follow(ctx context.Context, getter corev1client.ConfigMapsGetter, changed func(data map[string]string)) error {
+	maps := getter.ConfigMaps(Namespace)
+	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, Name).String()}
+	var data map[string]string
+	var refused error
+	from, err := client.EachPage(ctx, only, maps.List, func(page *corev1.ConfigMapList) {
+		for i := range page.Items {
+			if m := &page.Items[i]; isAWSAuth(m) {
+				data, refused = m.Data, check(m)
+			}
+		}
+	})
+	if err == nil {
+		err = refused
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("read aws-auth: %w", err)
+		return fmt.Errorf("list aws-auth: %w", err)
 	}
-	if !client.IsPossible(m) {
-		return "", "", errors.New("read aws-auth: the API server returns what it cannot have")
-	}
-	return m.Data[MapRoles], m.ResourceVersion, CheckSize(m.Data[MapRoles])
+	changed(data)
+	data = nil // not to hold it
+	return client.Watch(ctx, Name, from, maps.Watch, only, func(what kubewatch.EventType, m *corev1.ConfigMap) error {
+		if !isAWSAuth(m) {
+			return nil
+		}
+		if what == kubewatch.Deleted {
+			changed(nil)
+			return nil
+		}
+		if err := check(m); err != nil {
+			return fmt.Errorf("watch aws-auth: %w", err)
+		}
+		changed(m.Data)
+		return nil
+	})
 }
 
 // attempts is the number of immediate retries of an edit when it conflicts with another.
@@ -98,14 +168,13 @@ func Edit(ctx context.Context, getter corev1client.ConfigMapsGetter, manager str
 	maps := getter.ConfigMaps(Namespace)
 	var err error
 	for range attempts {
-		var m *corev1.ConfigMap
-		m, err = maps.Get(ctx, Name, metav1.GetOptions{})
-		absent := apierrors.IsNotFound(err)
-		if absent {
-			m, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}, nil
+		m, wrong := get(ctx, maps)
+		if wrong != nil {
+			return wrong
 		}
-		if err != nil {
-			return fmt.Errorf("read aws-auth: %w", err)
+		absent := m == nil
+		if absent {
+			m = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
 		}
 		text, wrong := edit(m.Data[MapRoles])
 		if wrong != nil {

@@ -16,6 +16,9 @@ import (
 
 // parseRoles parses the list in the text of mapRoles; it returns nil when there is none.
 func parseRoles(text string) (*yaml.Node, error) {
+	if err := CheckSize(text); err != nil {
+		return nil, err
+	}
 	root, err := document.ParseYAML([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not valid YAML: %s",
