@@ -20,6 +20,11 @@ var (
 		Help: "How long one reconcile took, by controller and result (success or error).",
 	}, []string{"controller", "result"})
 
+	blockedWatches = metrics.Declare.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: metrics.Namespace, Name: "reconcile_blocked_watches",
+		Help: "Watches of API servers that wait because too many keys of their cluster or account do, by controller.",
+	}, []string{"controller"})
+
 	depth   = queueGauge("depth", "Keys that wait in the queue.")
 	adds    = queueCounter("adds_total", "Keys that were added to the queue.")
 	retries = queueCounter("retries_total", "Keys that were added again after a failure or for a later time.")

@@ -99,15 +99,17 @@ type Controller struct {
 	Name string
 	// Reconcile reconciles the object with the given key. An error is logged, and the key is tried again.
 	Reconcile func(ctx context.Context, key string) (Result, error)
-	// Sources send the keys to reconcile. At least one.
+	// Sources and Watches send the keys to reconcile. At least one of them is needed. Keys that come from API servers
+	// are those of Watches.
 	Sources []Source
+	Watches []Watch
 	// Workers is the number of keys that are reconciled at once, at least 2.
 	Workers int
 	// AccountWorkers and ClusterWorkers are the numbers of workers that the keys of one account, and of one cluster,
 	// may hold at once. One worker at least is left to other accounts, also when they are 0. A controller whose passes
 	// take as long as a tenant likes sets them, and Timeout: those that ask clusters' API servers, and that depend on
-	// machines or on the number of files. With AccountWorkers, the keys of one account are also worked on at most 100
-	// times per second.
+	// machines or on the number of files. ClusterWorkers is less than AccountWorkers, so that an account's other clusters
+	// have workers, too. With AccountWorkers, the keys of one account are also worked on at most 100 times per second.
 	AccountWorkers, ClusterWorkers int
 	// Timeout ends the context of a Reconcile that takes longer; never when 0.
 	Timeout time.Duration
@@ -133,8 +135,12 @@ func Run(ctx context.Context, log *slog.Logger, controllers ...Controller) error
 }
 
 func (c Controller) run(ctx context.Context, log *slog.Logger) error {
-	if c.Reconcile == nil || len(c.Sources) == 0 {
+	if c.Reconcile == nil || len(c.Sources)+len(c.Watches) == 0 {
 		return fmt.Errorf("controller %q needs Reconcile and Sources", c.Name)
+	}
+	if c.ClusterWorkers > 0 && c.ClusterWorkers >= c.AccountWorkers {
+		return fmt.Errorf("controller %q lets one cluster hold %d workers, and its account %d: the account's other clusters "+
+			"have none", c.Name, c.ClusterWorkers, c.AccountWorkers)
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
@@ -163,7 +169,21 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 					MetricsProvider: queueMetrics{}, Queue: order})},
 		)},
 	)
+	waiting := newWaiting(c.Name, log)
 	var running conc.WaitGroup
+	for _, watch := range c.Watches {
+		running.Go(func() {
+			recovery.Repeat(ctx, log, "watch API servers", func() {
+				watch(ctx, func(ctx context.Context, key string) error {
+					err := waiting.add(ctx, key)
+					if err == nil {
+						queue.Add(key)
+					}
+					return err
+				})
+			})
+		})
+	}
 	for _, source := range c.Sources {
 		running.Go(func() {
 			recovery.Repeat(ctx, log, "watch a source", func() { source(ctx, queue.Add) })
@@ -171,7 +191,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 	}
 	for range workers {
 		running.Go(func() {
-			for c.reconcileNext(ctx, log, queue, order, passes) {
+			for c.reconcileNext(ctx, log, queue, order, passes, waiting) {
 			}
 		})
 	}
@@ -184,7 +204,7 @@ func (c Controller) run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
-	queue workqueue.TypedRateLimitingInterface[string], order *turns, passes *accountRates) bool {
+	queue workqueue.TypedRateLimitingInterface[string], order *turns, passes *accountRates, waiting *waiting) bool {
 	key, down := queue.Get()
 	if down {
 		return false
@@ -220,6 +240,7 @@ func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
 			textOf(err))
 		queue.AddRateLimited(key)
 	default:
+		waiting.remove(key)
 		queue.Forget(key)
 		if result.Gone {
 			break

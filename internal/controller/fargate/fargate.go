@@ -220,7 +220,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		MaxBackoff: 30 * time.Second,
 
 		// Each pass may hold a pod that is as large as its API server likes, within bounds.
-		AccountWorkers: 8, ClusterWorkers: 8, Timeout: 2 * time.Minute,
+		AccountWorkers: 8, ClusterWorkers: 4, Timeout: 2 * time.Minute,
 	}}
 }
 

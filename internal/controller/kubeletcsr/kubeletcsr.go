@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -63,9 +62,6 @@ type Controller struct {
 	o       Options
 	log     *slog.Logger
 	servers *apiserver.Connections[*client]
-
-	mu      sync.Mutex
-	pending map[string]*pending // by the keys of clusters
 }
 
 // New returns a Controller, which does nothing until it is run.
@@ -73,7 +69,7 @@ func New(o Options) *Controller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Controller{o: o, log: o.Log, pending: map[string]*pending{}, servers: apiserver.New[*client](apiserver.Options{
+	return &Controller{o: o, log: o.Log, servers: apiserver.New[*client](apiserver.Options{
 		Store: o.Store, Config: o.Config, User: user, Agent: userAgent, What: "watch certificate signing requests",
 		Log: o.Log,
 	})}
@@ -85,7 +81,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	return []reconcile.Controller{{
 		Name:       "certificates",
 		Reconcile:  c.Reconcile,
-		Sources:    []reconcile.Source{c.watchRequests},
+		Watches:    []reconcile.Watch{c.watchRequests},
 		Workers:    32,
 		MaxBackoff: 10 * time.Second,
 
@@ -99,12 +95,7 @@ const patience = 2 * time.Minute
 // Reconcile decides about one request.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	parts := store.Parts(key)
-	cluster := record.ClusterKey(parts[0], parts[1], parts[2])
-	result, err := c.decide(ctx, cluster, parts[3])
-	if err == nil {
-		c.removePending(cluster, key)
-	}
-	return result, err
+	return c.decide(ctx, record.ClusterKey(parts[0], parts[1], parts[2]), parts[3])
 }
 
 // decide approves or denies one request of a cluster, if it is a kubelet's and nobody has.
