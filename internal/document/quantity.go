@@ -33,8 +33,8 @@ var quantityFields = map[string]bool{
 func CheckQuantities(text []byte) error { return new(Quantities).Add(text) }
 
 // Quantities finds the quantities of Kubernetes that cost too much in a JSON text, or in several that follow each
-// other, which come piece by piece. The type resource.Quantity computes a power of ten when it is decoded, or when it is
-// added or compared, so that the ten bytes "1e-1000000000" take an hour and nothing ends that. Only the fields of
+// other, which come piece by piece. The type resource.Quantity computes a power of ten when it is decoded, added or
+// compared, so that "1e-1000000000" takes an hour, and nothing ends that. Only the fields of
 // Kubernetes' types that have quantities are looked at: 12e34567 may be the commit in a label. The zero value is ready
 // to be used.
 type Quantities struct {

@@ -57,10 +57,10 @@ func Select(profiles []record.FargateProfile, namespace string, labels, annotati
 	if annotations[ComputeType] == onEC2 {
 		return ""
 	}
-	first := ""
+	first, steps := "", maxSteps
 	for _, p := range profiles {
 		if !slices.ContainsFunc(p.Selectors, func(s record.FargateSelector) bool {
-			return Matches(s, namespace, labels)
+			return steps.matches(s, namespace, labels)
 		}) {
 			continue
 		}
@@ -70,6 +70,9 @@ func Select(profiles []record.FargateProfile, namespace string, labels, annotati
 		if first == "" || p.Name < first {
 			first = p.Name
 		}
+	}
+	if steps < 0 {
+		return ""
 	}
 	return first
 }
@@ -101,14 +104,28 @@ func IsDaemon(owners []metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
 }
 
-// Matches reports whether a selector matches a pod: its namespace, and each of the selector's labels one of the pod's.
-// In all of them * stands for any characters and ? for one.
-func Matches(s record.FargateSelector, namespace string, labels map[string]string) bool {
-	if !glob(s.Namespace, namespace) {
+// SelectedBy reports whether one of the selectors of a profile matches a pod: its namespace, and each of the selector's
+// labels one of the pod's. In all of them * stands for any characters and ? for one.
+func SelectedBy(p record.FargateProfile, namespace string, labels map[string]string) bool {
+	steps := maxSteps
+	return slices.ContainsFunc(p.Selectors, func(s record.FargateSelector) bool {
+		return steps.matches(s, namespace, labels)
+	})
+}
+
+// budget is the number of characters of a pod that are still compared with patterns: beyond it nothing matches.
+type budget int
+
+// maxSteps is enough for the selectors of all profiles of a cluster, but for patterns and labels that are made to take
+// long.
+const maxSteps budget = 1 << 20
+
+func (b *budget) matches(s record.FargateSelector, namespace string, labels map[string]string) bool {
+	if !b.glob(s.Namespace, namespace) {
 		return false
 	}
 	for key, value := range s.Labels {
-		if !hasLabel(labels, key, value) {
+		if !b.hasLabel(labels, key, value) {
 			return false
 		}
 	}
@@ -116,13 +133,13 @@ func Matches(s record.FargateSelector, namespace string, labels map[string]strin
 }
 
 // hasLabel reports whether one of the labels matches both patterns.
-func hasLabel(labels map[string]string, key, value string) bool {
+func (b *budget) hasLabel(labels map[string]string, key, value string) bool {
 	if !strings.ContainsAny(key, "*?") {
 		have, ok := labels[key]
-		return ok && glob(value, have)
+		return ok && b.glob(value, have)
 	}
 	for k, v := range labels {
-		if glob(key, k) && glob(value, v) {
+		if b.glob(key, k) && b.glob(value, v) {
 			return true
 		}
 	}
@@ -130,11 +147,15 @@ func hasLabel(labels map[string]string, key, value string) bool {
 }
 
 // glob reports whether a text matches a pattern, in which * stands for any characters and ? for one. Its time is
-// bounded by the product of the two lengths.
-func glob(pattern, text string) bool {
+// bounded by the product of the two lengths, and by the budget.
+func (b *budget) glob(pattern, text string) bool {
 	p, t := 0, 0
 	star, from := -1, 0 // after the last *, and where in the text it ends
+	*b--
 	for t < len(text) {
+		if *b--; *b < 0 {
+			return false
+		}
 		switch {
 		case p < len(pattern) && pattern[p] == '*':
 			p++
@@ -148,5 +169,5 @@ func glob(pattern, text string) bool {
 			p, t = star, from
 		}
 	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return *b >= 0 && strings.Trim(pattern[p:], "*") == ""
 }

@@ -53,7 +53,7 @@ func TestMatches(t *testing.T) {
 		{"labels in another namespace", record.FargateSelector{Namespace: "n", Labels: labels{"app": "web"}}, "m",
 			labels{"app": "web"}, false},
 	} {
-		if got := Matches(test.selector, test.namespace, test.labels); got != test.want {
+		if got := SelectedBy(record.FargateProfile{Selectors: []record.FargateSelector{test.selector}}, test.namespace, test.labels); got != test.want {
 			t.Errorf("%s: matches is %t", test.name, got)
 		}
 	}

@@ -84,6 +84,9 @@ func SizeOf(pod *corev1.Pod) (Size, error) {
 		return Size{}, err
 	}
 	cpu, memory := requests[corev1.ResourceCPU], requests[corev1.ResourceMemory]
+	if cpu.Sign() < 0 || memory.Sign() < 0 {
+		return Size{}, negative()
+	}
 	if cpu.Cmp(mostCPU) <= 0 && memory.Cmp(mostMemory) <= 0 {
 		needed := roundUp(memory.Value(), mebibyte) + componentsMemory
 		for _, c := range combinations {
@@ -101,10 +104,18 @@ func SizeOf(pod *corev1.Pod) (Size, error) {
 		"Your pod's cpu/memory requirements exceed the max Fargate configuration"}
 }
 
+// negative returns the error of a pod that requests less than nothing, which API servers of Kubernetes refuse.
+func negative() error {
+	return &SizeError{UnsupportedReason, UnsupportedPrefix + "resource requests are negative"}
+}
+
 // storageOf returns the ephemeral storage to provision, in GiB: a tenth more than requested for the file system, and 5
 // GiB for the system.
 // https://aws.amazon.com/blogs/containers/amazon-eks-fargate-adds-support-for-larger-ephemeral-volumes/
 func storageOf(requested resource.Quantity) (int64, error) {
+	if requested.Sign() < 0 {
+		return 0, negative()
+	}
 	if requested.Cmp(mostStorage) > 0 {
 		return 0, &SizeError{"POD_EPHEMERAL_STORAGE_EXCEEDS_MAX_FARGATE_SIZE",
 			"Your pod's ephemeral-storage requirements exceed the max Fargate configuration of " +

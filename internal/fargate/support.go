@@ -3,6 +3,7 @@ package fargate
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,12 @@ func Unsupported(pod *corev1.Pod) []string { return UnsupportedWith(pod, nil) }
 // UnsupportedWith is [Unsupported] with what is wrong with claims, by name: see [ClaimProblem].
 func UnsupportedWith(pod *corev1.Pod, claims map[string]string) (reasons []string) {
 	list := func(what string, found []string, separator string) {
+		if len(found) > maxReasons {
+			found = append(found[:maxReasons:maxReasons], strconv.Itoa(len(found)-maxReasons)+" more")
+		}
+		for i, reason := range found {
+			found[i] = cut(reason)
+		}
 		if len(found) > 0 {
 			reasons = append(reasons, what+": "+strings.Join(found, separator))
 		}
@@ -99,23 +106,23 @@ func hasHostPort(c corev1.Container) bool {
 	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 || p.HostIP != "" })
 }
 
-// unsupportedResources lists what is requested that no Fargate node has, such as GPUs and huge pages, by name.
+// unsupportedResources lists what is requested that no Fargate node has, such as GPUs and huge pages, by name. None of
+// it is unsupported, too: to add up what containers request takes as long as they request resources, squared.
 func unsupportedResources(pod *corev1.Pod, containers []corev1.Container) (names []string) {
-	lists := make([]corev1.ResourceList, 0, len(containers)+1)
+	lists := make([]corev1.ResourceList, 0, len(containers)+2)
 	for _, c := range containers {
 		lists = append(lists, c.Resources.Requests)
 	}
 	if pod.Spec.Resources != nil {
 		lists = append(lists, pod.Spec.Resources.Requests)
 	}
+	lists = append(lists, pod.Spec.Overhead)
 	for _, list := range lists {
-		for name, quantity := range list {
+		for name := range list {
 			switch name {
 			case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 			default:
-				if !quantity.IsZero() {
-					names = append(names, string(name))
-				}
+				names = append(names, string(name))
 			}
 		}
 	}
@@ -141,9 +148,11 @@ func unsupportedVolumes(volumes []corev1.Volume, claims map[string]string) (unsu
 
 // VolumeClaims returns the names of the persistent volume claims of a pod, each once.
 func VolumeClaims(pod *corev1.Pod) (names []string) {
+	known := map[string]bool{}
 	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil && !slices.Contains(names, v.PersistentVolumeClaim.ClaimName) {
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		if claim := v.PersistentVolumeClaim; claim != nil && !known[claim.ClaimName] {
+			known[claim.ClaimName] = true
+			names = append(names, claim.ClaimName)
 		}
 	}
 	return names
@@ -153,18 +162,19 @@ func VolumeClaims(pod *corev1.Pod) (names []string) {
 // that are bound are mounted. Claim and volume are nil when they do not exist.
 // https://docs.aws.amazon.com/eks/latest/userguide/efs-csi.html
 func ClaimProblem(name string, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) string {
+	name = cut(name)
 	switch {
 	case claim == nil:
 		return fmt.Sprintf("persistentvolumeclaim %q not found", name)
 	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
 		return fmt.Sprintf("PVC %s not bound", name)
 	case volume == nil:
-		return fmt.Sprintf("persistentvolumes %q not found", claim.Spec.VolumeName)
+		return fmt.Sprintf("persistentvolumes %q not found", cut(claim.Spec.VolumeName))
 	case volume.Spec.CSI == nil:
-		return fmt.Sprintf("PVC %s bound to invalid PV %s with nil CSI spec", name, volume.Name)
+		return fmt.Sprintf("PVC %s bound to invalid PV %s with nil CSI spec", name, cut(volume.Name))
 	case volume.Spec.CSI.Driver != efsDriver:
-		return fmt.Sprintf("PVC %s bound to invalid PV %s with CSI Driver: %s", name, volume.Name,
-			volume.Spec.CSI.Driver)
+		return fmt.Sprintf("PVC %s bound to invalid PV %s with CSI Driver: %s", name, cut(volume.Name),
+			cut(volume.Spec.CSI.Driver))
 	}
 	return ""
 }

@@ -123,8 +123,8 @@ func (w *waiting) remove(key string) {
 	w.forget(owners[0], owners[1], a)
 }
 
-// forget drops the counts of a cluster and an account without keys: names of deleted clusters do not pile up. The caller
-// holds mu.
+// forget drops the counts of a cluster and an account without keys: names of deleted clusters do not pile up. The
+// caller holds mu.
 func (w *waiting) forget(account, cluster string, a *accountKeys) {
 	if a.clusters[cluster] == 0 {
 		delete(a.clusters, cluster)

@@ -50,6 +50,8 @@ type FargatePod struct {
 	Failure  string    `json:",omitempty"`
 	Failures int       `json:",omitempty"`
 	RetryAt  time.Time `json:",omitzero"`
+	// Refusal is why the pod or its node cannot be deleted when its machine is terminated; empty when nothing is wrong.
+	Refusal string `json:",omitempty"`
 	// Patch is set while the pod is to leave its machine, for another one with a patched operating system.
 	Patch *FargatePatch `json:",omitempty"`
 }

@@ -54,6 +54,11 @@ func (p *podPass) allocateCapacity(ctx context.Context) (time.Duration, error) {
 	if errors.Is(err, errPodGone) {
 		return 0, nil
 	}
+	var tooMuch *outOfBounds
+	if errors.As(err, &tooMuch) {
+		p.warn(ctx, fargate.UnsupportedPrefix+tooMuch.Error())
+		return 0, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +77,7 @@ func (p *podPass) allocateCapacity(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if reasons := fargate.UnsupportedWith(pod, claims); len(reasons) > 0 {
-		text := fargate.UnsupportedPrefix + strings.Join(reasons, ", ")
+		text := cutMessage(fargate.UnsupportedPrefix + strings.Join(reasons, ", "))
 		p.warn(ctx, text)
 		if err := p.setUnschedulable(ctx, pod, fargate.UnsupportedReason, text); err != nil {
 			return 0, err

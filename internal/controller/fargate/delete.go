@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -45,7 +44,11 @@ func (p *profilePass) deleteProfile(ctx context.Context) (time.Duration, error) 
 		return issueRetryInterval, p.recordDeleteIssue(err)
 	}
 	if left || len(rows) > 0 {
-		return retryInterval, p.recordDeleteIssue(nil)
+		refusal, err := p.cleanUpRefusal(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return retryInterval, p.recordDeleteIssue(refusal)
 	}
 	if err := p.revokeAccess(ctx); err != nil {
 		if errors.Is(err, errUnreachable) {
@@ -68,6 +71,21 @@ func (p *profilePass) recordDeleteIssue(err error) error {
 	return err
 }
 
+// cleanUpRefusal returns the problem of a pod of the profile that cannot be cleaned up; nil when there is none.
+func (p *profilePass) cleanUpRefusal(ctx context.Context) (refusal, err error) {
+	for _, key := range p.c.podsOf(p.row.Key()) {
+		row, err := p.c.pods.Get(ctx, key)
+		if ignoreNotFound(err) != nil {
+			return nil, err
+		}
+		if pod := row.Value; err == nil && pod.Refusal != "" && pod.ProfileID == p.row.ID {
+			return newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, false, pod.Refusal,
+				pod.Namespace+"/"+pod.Name), nil
+		}
+	}
+	return nil, nil
+}
+
 // podUIDs returns the UIDs of the pods of the profile that have a record.
 func (p *profilePass) podUIDs(ctx context.Context) (map[string]bool, error) {
 	uids := map[string]bool{}
@@ -86,9 +104,7 @@ func (p *profilePass) podUIDs(ctx context.Context) (map[string]bool, error) {
 // selects reports whether the profile was to run a pod. Whoever makes pods may write its name on any.
 func (p *profilePass) selects(pod *corev1.Pod) bool {
 	return pod.Labels[fargate.ProfileLabel] == p.row.Name && fargate.WithinBounds(pod.Labels) &&
-		slices.ContainsFunc(p.row.Selectors, func(s record.FargateSelector) bool {
-			return fargate.Matches(s, pod.Namespace, pod.Labels)
-		})
+		fargate.SelectedBy(p.row, pod.Namespace, pod.Labels)
 }
 
 // deletePods deletes pods with a record, and pods that the profile selects. It reports whether more are left than one
@@ -110,6 +126,9 @@ func (p *profilePass) deletePods(ctx context.Context, rows map[string]bool) (lef
 	}, pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
 		for i := range page.Items {
 			o := &page.Items[i]
+			if ctx.Err() != nil {
+				return // to compare labels takes a while
+			}
 			if !rows[string(o.UID)] && !p.selects(o) {
 				continue
 			}

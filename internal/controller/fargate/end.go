@@ -24,10 +24,8 @@ const terminationPoll = 500 * time.Millisecond
 // cleanUp deletes the pod if its machine ended, then the node, the machine and the record. Steps that are done are
 // skipped.
 func (p *podPass) cleanUp(ctx context.Context) (time.Duration, error) {
-	if err := p.failPod(ctx); err != nil {
-		return 0, err
-	}
-	left, err := p.terminateMachine(ctx)
+	refusal := p.failPod(ctx)
+	left, err := p.terminateMachine(ctx, refusal)
 	if err != nil || left {
 		return terminationPoll, err
 	}
@@ -68,8 +66,9 @@ func (p *podPass) isServerPending(ctx context.Context) (bool, error) {
 	return !abandoned, err
 }
 
-// terminateMachine deletes the node and the machine, and reports whether something is left of them.
-func (p *podPass) terminateMachine(ctx context.Context) (left bool, err error) {
+// terminateMachine deletes the node and the machine, and reports whether something is left of them. refusal is why the
+// pod cannot be deleted. What the cluster refuses keeps no machine: its error is returned once nothing is left.
+func (p *podPass) terminateMachine(ctx context.Context, refusal error) (left bool, err error) {
 	row := &p.pod.Value
 	if row.InstanceID == "" && row.SubnetID != "" { // nobody may have lived to write down that it was launched
 		if err := p.findMachine(ctx); err != nil {
@@ -77,23 +76,53 @@ func (p *podPass) terminateMachine(ctx context.Context) (left bool, err error) {
 		}
 	}
 	// The node goes first, so that nothing is sent to it any more; and once more when no kubelet can make it again.
-	if err := p.removeNode(ctx); err != nil {
-		return false, err
-	}
+	refusal = errors.Join(refusal, p.removeNode(ctx))
 	crashNode.Here()
 	if row.InstanceID == "" {
-		return false, nil
+		return false, errors.Join(p.recordRefusal(ctx, refusal), refusal)
 	}
 	if err := p.c.o.Machines.Terminate(ctx, row.Account, row.Region, row.InstanceID); err != nil {
 		return false, fmt.Errorf("terminate machine %s: %w", row.InstanceID, err)
 	}
 	crashEnded.Here()
 	present, err := p.machineExists(ctx)
-	if err != nil || present {
-		return present, err
+	if err != nil {
+		return false, err
 	}
-	return false, p.removeLateNode(ctx)
+	if !present {
+		refusal = errors.Join(refusal, p.removeLateNode(ctx))
+	}
+	if err := p.recordRefusal(ctx, refusal); err != nil {
+		return false, err
+	}
+	if present {
+		return true, nil
+	}
+	return false, refusal
 }
+
+// recordRefusal records why the cluster does not let the pod or its node be deleted, for the health of the profile. An
+// API server that does not answer has refused nothing.
+func (p *podPass) recordRefusal(ctx context.Context, refusal error) error {
+	text := ""
+	if isAnswer(refusal) {
+		text = cutMessage(refusal.Error())
+	}
+	if p.pod.Value.Refusal == text {
+		return nil
+	}
+	p.pod.Value.Refusal = text
+	return p.saveUncharged(store.Paced(ctx))
+}
+
+// isAnswer reports whether an error is an answer of the API server, or of a webhook behind it.
+func isAnswer(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// cleanUpTimeout is the time that an API server has to answer before a machine is terminated all the same.
+const cleanUpTimeout = 20 * time.Second
 
 // machineExists reports whether a machine runs, or its network interface is left.
 func (p *podPass) machineExists(ctx context.Context) (bool, error) {
@@ -144,7 +173,7 @@ func (p *podPass) findMachine(ctx context.Context) error {
 
 // replaceMachine terminates a machine that did not become a node, and resets the record for another one.
 func (p *podPass) replaceMachine(ctx context.Context) (time.Duration, error) {
-	left, err := p.terminateMachine(ctx)
+	left, err := p.terminateMachine(ctx, nil)
 	if err != nil || left {
 		return terminationPoll, err
 	}
@@ -172,6 +201,8 @@ func (p *podPass) removeNode(ctx context.Context) error {
 	if p.server == nil || name == "" {
 		return nil // the cloud controller manager deletes the nodes of machines that are gone
 	}
+	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
+	defer cancel()
 	node, ok := p.server.node(name)
 	if !ok {
 		return nil
@@ -238,6 +269,8 @@ func (p *podPass) failPod(ctx context.Context) error {
 	if p.server == nil || !p.exists || p.info.nodeName == "" || p.info.nodeName != row.NodeName {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
+	defer cancel()
 	if !p.info.terminated {
 		body, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": p.uid},

@@ -23,6 +23,14 @@ const (
 	longestName = 200
 )
 
+// cutMessage returns a text that an event and a condition may have.
+func cutMessage(text string) string {
+	if len(text) <= longestMessage {
+		return text
+	}
+	return client.Cut(text[:longestMessage-8]) + " ..."
+}
+
 // event emits an event as fargate-scheduler. Its name is a hash of reason and text, so a repeated event is patched, not
 // created; count is how often it happened. Failures are logged and ignored.
 func (p *podPass) event(ctx context.Context, kind, reason string, count int, text string) {
@@ -30,9 +38,7 @@ func (p *podPass) event(ctx context.Context, kind, reason string, count int, tex
 	if p.server == nil || name == "" {
 		return
 	}
-	if len(text) > longestMessage {
-		text = client.Cut(text[:longestMessage-4]) + " ..."
-	}
+	text = cutMessage(text)
 	sum := sha256.Sum256([]byte(p.uid + "\x00" + reason + "\x00" + text))
 	now := metav1.NewTime(p.c.now())
 	event := &corev1.Event{

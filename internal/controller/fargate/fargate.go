@@ -192,7 +192,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Reconcile: c.reconcileProfile,
 		Sources: []reconcile.Source{
 			reconcile.Table(c.profiles, ""),
-			reconcile.Mapped(c.pods, "", c.deletingProfiles),
+			reconcile.Mapped(c.pods, "", c.concernedProfiles),
 			reconcile.Mapped(c.clusters, "", c.profilesOf),
 			reconcile.Mapped(c.planes, "", c.profilesOf),
 			profileWakes,
@@ -213,8 +213,10 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.profiles, "", c.waitingPods),
 			reconcile.Mapped(c.states, "", c.waitingPods),
 			podWakes,
-			func(ctx context.Context, _ func(string)) { c.watch(ctx, wakeProfile, wakePod) },
 		},
+		Watches: []reconcile.Watch{func(ctx context.Context, changed func(context.Context, string) error) {
+			c.watch(ctx, wakeProfile, wakePod, changed)
+		}},
 		Workers:    48,
 		Resync:     10 * time.Minute,
 		MaxBackoff: 30 * time.Second,
@@ -243,8 +245,13 @@ func notifier() (reconcile.Source, func(string)) {
 	}
 }
 
-// deletingProfiles returns the keys of the profiles of a pod's cluster that wait for their pods to be gone.
-func (c *Controller) deletingProfiles(key string) (keys []string) {
+// concernedProfiles returns the keys of the profiles of a pod's cluster that wait for their pods to be gone, and of the
+// pod's own if the pod cannot be cleaned up.
+func (c *Controller) concernedProfiles(key string) (keys []string) {
+	if row, err := c.pods.Get(context.Background(), key); err == nil && row.Value.Refusal != "" {
+		pod := row.Value
+		keys = append(keys, record.FargateProfileKey(pod.Account, pod.Region, pod.Cluster, pod.Profile))
+	}
 	for _, k := range c.profilesOf(key) {
 		if row, err := c.profiles.Get(context.Background(), k); err == nil && row.Value.Deleting {
 			keys = append(keys, k)
@@ -261,12 +268,12 @@ func (c *Controller) podOfMachine(key string) []string {
 	return nil // no pod's, or not looked at yet: it will be
 }
 
-// waitingPods returns the keys of the pods of a profile's cluster that may be waiting for the profile.
+// waitingPods returns the keys of the pods of a profile's cluster that have a record, and has the watch of the cluster
+// tell those that have none again: each may be waiting for the profile.
 func (c *Controller) waitingPods(key string) []string {
 	cluster := store.Key(store.Parts(key)[:record.ClusterKeyParts]...)
-	keys := c.podsOf(cluster)
 	if s, ok := c.servers.Get(cluster); ok {
-		keys = append(keys, s.unscheduled()...)
+		s.tellUnscheduled()
 	}
-	return keys
+	return c.podsOf(cluster)
 }

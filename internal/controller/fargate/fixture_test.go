@@ -254,9 +254,11 @@ func (a amazon) Launch(ctx context.Context, l fargate.Launch) (record.Instance, 
 			return row.Value, eni.Value, err
 		}
 	}
-	if slices.Contains(l.SecurityGroupIDs, "sg-unknown") {
-		return record.Instance{}, none, &smithy.GenericAPIError{Code: "InvalidGroup.NotFound",
-			Message: "The security group 'sg-unknown' does not exist"}
+	for _, id := range l.SecurityGroupIDs {
+		if strings.HasPrefix(id, "sg-unknown") {
+			return record.Instance{}, none, &smithy.GenericAPIError{Code: "InvalidGroup.NotFound",
+				Message: "The security group '" + id + "' does not exist"}
+		}
 	}
 	free, err := a.free(ctx, l.SubnetID)
 	if err != nil {

@@ -37,7 +37,8 @@ func TestPodsHaveSecurityGroupsOfTheirOwn(t *testing.T) {
 	w.active("fargate")
 	policies := objects.Resource(schema.GroupVersionResource{Group: "vpcresources.k8s.aws", Version: "v1beta1",
 		Resource: "securitygrouppolicies"}).Namespace("fargate")
-	for name, group := range map[string]string{"web": "sg-web", "wrong": "sg-unknown"} {
+	for name, group := range map[string]string{"web": "sg-web", "wrong": "sg-unknown",
+		"long": "sg-unknown" + strings.Repeat("a", 1<<16)} {
 		w.until("policies are served", func() error {
 			_, err := policies.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "vpcresources.k8s.aws/v1beta1", "kind": "SecurityGroupPolicy",
@@ -62,6 +63,8 @@ func TestPodsHaveSecurityGroupsOfTheirOwn(t *testing.T) {
 		}
 	}
 	w.tells(w.pod("fargate", "wrong"), "FailedScheduling: The security group 'sg-unknown' does not exist")
+	w.tells(w.pod("fargate", "long"), "FailedScheduling: The security group 'sg-unknown"+strings.Repeat("a", 54)+
+		"' does not exist") // no more is kept of an ID
 
 	// Settings of the log router.
 	core := w.kube.CoreV1()

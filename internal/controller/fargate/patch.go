@@ -77,8 +77,11 @@ func (p *podPass) patch(ctx context.Context) (time.Duration, error) {
 			return retryInterval, err
 		}
 	}
-	gone, refused, err := eviction.Evict(ctx, p.server.manager,
-		eviction.Pod{Namespace: row.Namespace, Name: row.Name, UID: p.uid}, due)
+	pod := eviction.Pod{Namespace: row.Namespace, Name: row.Name, UID: p.uid}
+	gone, refused, err := eviction.Evict(ctx, p.server.manager, pod, due)
+	if err == nil && refused != "" && due { // an API server, or a webhook, that is too busy to evict it
+		gone, refused, err = eviction.Delete(ctx, p.server.manager, pod)
+	}
 	if err != nil || gone || refused == "" {
 		return issueRetryInterval, err // its watch says so
 	}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/coracle-eks/coracle/internal/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -66,7 +67,7 @@ func (c *Controller) reconcilePod(ctx context.Context, key string) (reconcile.Re
 		p.server = s
 		p.info, p.exists = s.pod(p.uid)
 	}
-	after, err := p.reconcile(ctx)
+	after, err := p.reconcile(withinPass(ctx))
 	if err != nil {
 		pod := p.info.namespace + "/" + p.info.name
 		if p.hasRecord() {
@@ -198,8 +199,17 @@ func (p *podPass) machine(ctx context.Context) (record.Machine, bool, error) {
 // errPodGone means that the pod no longer exists; the watch will report it.
 var errPodGone = errors.New("the pod is gone")
 
-// Bounds of a pod, as JSON and its number of values: more than etcd takes of one object.
-const maxPod, maxPodValues = 4 << 20, 256 << 10
+// Bounds of a pod, as JSON and its number of values: more than etcd takes of one object; and of all that the API server
+// returns in a pass, but for the pod and for lists, of which little is kept.
+const (
+	maxPod, maxPodValues   = 4 << 20, 256 << 10
+	maxPass, maxPassValues = 16 << 20, 512 << 10
+)
+
+// withinPass returns the context of a pass, which bounds what the API server returns in it.
+func withinPass(ctx context.Context) context.Context {
+	return client.Within(ctx, "what is read for the pod", maxPass, maxPassValues)
+}
 
 // load returns the pod. What is kept of it is what its watch said, which is bounded.
 func (p *podPass) load(ctx context.Context) (*corev1.Pod, error) {
@@ -214,8 +224,14 @@ func (p *podPass) load(ctx context.Context) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get pod: %w", err)
 	}
+	if err := fargate.CheckBounds(pod); err != nil {
+		return nil, &outOfBounds{err}
+	}
 	return pod, nil
 }
+
+// outOfBounds is the error of a pod that has more of something than Fargate looks at.
+type outOfBounds struct{ error }
 
 // recordBinding records the binding, and patches the pod's machine when that is asked for.
 func (p *podPass) recordBinding(ctx context.Context) (time.Duration, error) {

@@ -102,7 +102,8 @@ func (p *profilePass) saveState(ctx context.Context) error {
 	if p.saved.Revision == 0 {
 		_, err = p.c.states.Create(ctx, key, p.state)
 	} else {
-		_, err = p.c.states.Update(ctx, store.Row[record.FargateProfileState]{Key: key, Value: p.state,
+		// The API server decides how often, and with which texts.
+		_, err = p.c.states.Update(store.Paced(ctx), store.Row[record.FargateProfileState]{Key: key, Value: p.state,
 			Revision: p.saved.Revision})
 	}
 	if err == nil {
@@ -139,13 +140,21 @@ func (p *profilePass) create(ctx context.Context) (time.Duration, error) {
 	if p.server == nil {
 		return p.awaitServer(), nil
 	}
-	p.state.Issues = nil
+	refusal, err := p.cleanUpRefusal(ctx)
+	if err != nil {
+		return 0, err
+	}
+	after := time.Duration(0)
+	if p.state.Issues = nil; refusal != nil {
+		found, _ := asProblem(refusal, p.row.Name)
+		p.state.Issues, after = []ekstypes.FargateProfileIssue{found.issue}, issueRetryInterval
+	}
 	if !p.state.Created {
 		p.state.Created = true
 		p.c.log.Info("Fargate profile is active", "cluster", p.row.Cluster, "profile", p.row.Name, "after",
 			p.c.now().Sub(p.row.CreatedAt).Round(time.Millisecond))
 	}
-	return 0, nil
+	return after, nil
 }
 
 // awaitServer reports an API server that cannot be reached for long, and returns when to look again. Its connection

@@ -260,18 +260,22 @@ func machineProblem(profile, problem, otherwise string) string {
 	return problem
 }
 
+// anotherReason is the number of failures in a row that count when a launch fails for another reason than before. Who
+// makes up reasons has launches tried no more often.
+const anotherReason = 3
+
 // recordLaunchFailure records a failed launch, or a machine that did not become a node, emits an event and schedules a
 // retry with back-off.
 func (p *podPass) recordLaunchFailure(ctx context.Context, reason string) (time.Duration, error) {
 	row := &p.pod.Value
 	reason = client.Cut(reason)
 	if row.Failure != reason && row.InstanceID == "" {
-		row.Failures = 0 // another reason: it may be over soon
+		row.Failures = min(row.Failures, anotherReason) // it may be over soon
 	}
 	row.Failures++
 	row.Failure, row.RetryAt = reason, p.c.now().Add(p.backoff(row.Failures))
 	row.Retired = row.InstanceID != ""
-	if err := p.saveUncharged(ctx); err != nil { // how often that is, RetryAt says
+	if err := p.saveUncharged(store.Paced(ctx)); err != nil { // users say how often that is, and with which texts
 		return 0, err
 	}
 	p.event(ctx, corev1.EventTypeWarning, failedScheduling, row.Failures, reason)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +35,9 @@ type securityGroupPolicy struct {
 // maxGroups is the number of security groups that are asked of EC2 at most, which takes five for a network interface.
 const maxGroups = 16
 
+// maxGroupID is the length to which IDs of security groups are kept, in bytes. Those of EC2 have 20.
+const maxGroupID = 64
+
 // securityGroups returns the security groups of the pod's network interface: those of the policies of its namespace
 // that select it, or else the cluster security group.
 // https://docs.aws.amazon.com/eks/latest/userguide/security-groups-for-pods.html
@@ -59,8 +63,9 @@ func (p *podPass) securityGroups(ctx context.Context, pod *corev1.Pod) ([]string
 					continue
 				}
 				for _, id := range policy.Spec.SecurityGroups.GroupIDs {
-					if !slices.Contains(groups, id) && len(groups) < maxGroups {
-						groups = append(groups, id)
+					id = id[:min(len(id), maxGroupID)] // what is cut is no group's: EC2 says so
+					if len(groups) < maxGroups && !slices.Contains(groups, id) {
+						groups = append(groups, strings.Clone(id)) // not to hold the whole page
 					}
 				}
 			}

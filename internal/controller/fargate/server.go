@@ -36,6 +36,9 @@ type server struct {
 
 	mappings roleMappings
 
+	// again has something in it when the pods that are not scheduled are to be told again.
+	again chan struct{}
+
 	mu    sync.Mutex
 	pods  map[string]podInfo  // by UID
 	nodes map[string]nodeInfo // by name
@@ -62,8 +65,10 @@ type nodeInfo struct {
 const maxObjects = 20_000
 
 // watch mirrors the pods and nodes of all clusters that have profiles, until ctx ends, and sends the keys of those that
-// changed.
-func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string)) {
+// changed. wakePod is for pods with a record, whose number quotas bound; told is for those that the API server alone
+// has: it waits while many of them wait.
+func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string),
+	told func(context.Context, string) error) {
 	c.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
 		s, done, err := c.newServer(ctx, k)
 		if err != nil {
@@ -74,9 +79,10 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 			for _, key := range c.profilesOf(k.Key) {
 				wakeProfile(key)
 			}
-			for _, key := range append(c.podsOf(k.Key), s.unscheduled()...) {
+			for _, key := range c.podsOf(k.Key) {
 				wakePod(key)
 			}
+			s.tellUnscheduled()
 		}
 		defer wakeAll() // they are cut off
 		var known atomic.Int32
@@ -87,7 +93,8 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 			}
 		}
 		group := recovery.Group(ctx)
-		group.Go(func(ctx context.Context) error { return s.followPods(ctx, listed, wakePod) })
+		group.Go(func(ctx context.Context) error { return s.followPods(ctx, listed, told) })
+		group.Go(func(ctx context.Context) error { return s.followUnscheduled(ctx, told) })
 		group.Go(func(ctx context.Context) error {
 			return s.followNodes(ctx, listed, func(name string) {
 				for _, key := range c.podsOnNode(k.Key, name) {
@@ -101,7 +108,7 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 
 // newServer creates the clients of a connection, and returns the function that closes those of eks:fargate-manager.
 func (c *Controller) newServer(ctx context.Context, k *apiserver.Connection) (*server, func(), error) {
-	s := &server{key: k.Key, pods: map[string]podInfo{}, nodes: map[string]nodeInfo{}}
+	s := &server{key: k.Key, again: make(chan struct{}, 1), pods: map[string]podInfo{}, nodes: map[string]nodeInfo{}}
 	var err error
 	if s.scheduler, err = kubernetes.NewForConfigAndClient(k.Config, k.HTTP); err != nil {
 		return nil, nil, fmt.Errorf("create client for %s: %w", fargate.SchedulerUser, err)
@@ -139,8 +146,8 @@ func (c *Controller) podsOnNode(cluster, node string) (keys []string) {
 func (s *server) podKey(uid string) string { return store.Key(append(store.Parts(s.key), uid)...) }
 
 // followPods mirrors the pods whose scheduler is that of Fargate until the API server goes away. It calls known once it
-// has them, and wake with the key of each that changes after that.
-func (s *server) followPods(ctx context.Context, known func(), wake func(string)) error {
+// has them, and told with the key of each that changes after that.
+func (s *server) followPods(ctx context.Context, known func(), told func(context.Context, string) error) error {
 	pods := s.scheduler.CoreV1().Pods(metav1.NamespaceAll)
 	only := metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName).String()}
@@ -158,10 +165,11 @@ func (s *server) followPods(ctx context.Context, known func(), wake func(string)
 	known()
 	return client.Watch(ctx, "the pods of "+fargate.SchedulerName, from, pods.Watch, only,
 		func(what kubewatch.EventType, pod *corev1.Pod) error {
-			if s.recordPod(pod, what == kubewatch.Deleted) {
-				wake(s.podKey(string(pod.UID)))
+			changed := s.recordPod(pod, what == kubewatch.Deleted)
+			if err := s.checkSize(); err != nil || !changed {
+				return err
 			}
-			return s.checkSize()
+			return told(ctx, s.podKey(string(pod.UID)))
 		})
 }
 
@@ -265,6 +273,30 @@ func (s *server) node(name string) (nodeInfo, bool) {
 	defer s.mu.Unlock()
 	info, ok := s.nodes[name]
 	return info, ok
+}
+
+// tellUnscheduled has the pods that are not scheduled told again. It does not wait.
+func (s *server) tellUnscheduled() {
+	select {
+	case s.again <- struct{}{}:
+	default: // they are about to be
+	}
+}
+
+// followUnscheduled tells the pods that are not scheduled whenever that is asked for, until ctx ends.
+func (s *server) followUnscheduled(ctx context.Context, told func(context.Context, string) error) error {
+	for {
+		select {
+		case <-s.again:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for _, key := range s.unscheduled() {
+			if err := told(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // unscheduled returns the keys of the pods that have no node yet.

@@ -144,13 +144,15 @@ func (p *podPass) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, e
 		if err != nil {
 			continue // the API server accepts none
 		}
+		var requirements labels.Requirements
 		for _, key := range c.MatchLabelKeys {
 			if value, ok := pod.Labels[key]; ok {
 				if r, err := labels.NewRequirement(key, "=", []string{value}); err == nil {
-					selector = selector.Add(*r)
+					requirements = append(requirements, *r)
 				}
 			}
 		}
+		selector = selector.Add(requirements...) // once: it copies and sorts what is there
 		one := spread{int(c.MaxSkew), c.WhenUnsatisfiable == corev1.DoNotSchedule, map[string]bool{}}
 		_, err = client.EachPage(ctx, metav1.ListOptions{LabelSelector: selector.String()},
 			p.server.scheduler.CoreV1().Pods(pod.Namespace).List, func(page *corev1.PodList) {

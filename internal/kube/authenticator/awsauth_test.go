@@ -26,7 +26,8 @@ func TestParseAWSAuth(t *testing.T) {
 		{name: "more than a ConfigMap has", data: map[string]string{
 			"mapUsers": "[" + strings.Repeat("a,", 1<<19) + "]", "mapRoles": "[" + strings.Repeat("a,", 1<<19) + "]",
 			"mapAccounts": "[" + strings.Repeat("a,", 1<<19) + "]",
-		}, errors: []string{"aws-auth is larger than 1 MiB", "aws-auth is larger than 1 MiB", "aws-auth is larger than 1 MiB"}},
+		}, errors: []string{"mapUsers: aws-auth is larger than 1 MiB", "mapRoles: aws-auth is larger than 1 MiB",
+			"mapAccounts: aws-auth is larger than 1 MiB"}},
 		{name: "as EKS writes it", data: map[string]string{"mapRoles": nodeYAML}, roles: node},
 		{
 			name: "every section",
@@ -86,7 +87,7 @@ func TestParseAWSAuth(t *testing.T) {
 			data: map[string]string{
 				"mapRoles": "- rolearn: &a " + strings.Repeat("x", 4000) + "\n  groups: [" + strings.Repeat("*a,",
 					10_000) + "]\n",
-				"mapAccounts": "[&a [x, x, x, x], " + strings.Repeat("*a,", 400_000) + "]",
+				"mapAccounts": "[&a [x, x, x, x], " + strings.Repeat("*a,", 300_000) + "]",
 				"mapUsers":    "- userarn: arn:aws:iam::111122223333:user/alice\n  username: alice\n",
 			},
 			users: map[string]mapping{"arn:aws:iam::111122223333:user/alice": {Username: "alice"}},

@@ -1,5 +1,5 @@
-// Package awsauth reads, follows and edits the ConfigMap aws-auth, in which EKS maps the roles of nodes and of Fargate pods to
-// users of a cluster.
+// Package awsauth reads, follows and edits the ConfigMap aws-auth, in which EKS maps the roles of nodes and of Fargate
+// pods to users of a cluster.
 //
 // The ConfigMap belongs to the cluster's users: an edit adds or removes one entry of mapRoles and leaves every other
 // character as it is. The package keeps nothing; its callers record what they have mapped.
@@ -121,8 +121,8 @@ func ReadVersion(ctx context.Context, maps corev1client.ConfigMapsGetter) (text,
 	return m.Data[MapRoles], m.ResourceVersion, nil
 }
 
-// Follow calls changed with the data of the ConfigMap, nil for none, and again whenever it changes, until the API server
-// goes away or returns what is larger than a ConfigMap.
+// Follow calls changed with the data of the ConfigMap, nil for none, and again whenever it changes, until the API
+// server goes away or returns what is larger than a ConfigMap.
 func Follow(ctx context.Context, getter corev1client.ConfigMapsGetter, changed func(data map[string]string)) error {
 	maps := getter.ConfigMaps(Namespace)
 	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, Name).String()}

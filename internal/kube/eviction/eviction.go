@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +27,8 @@ func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
 // Evict evicts a pod, or with force deletes it if its eviction is refused, by a PodDisruptionBudget, two of them, or a
 // webhook. It returns gone when there is no such pod, and why it was refused; neither when the pod is on its way out.
-// An error says that the API server could not be asked.
+// An error says that the API server could not be asked. An API server that is busy is no refusal of the eviction, and
+// is asked again; see [Delete].
 func Evict(ctx context.Context, kube kubernetes.Interface, pod Pod, force bool) (gone bool, refused string, err error) {
 	precondition := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(pod.UID)}
 	// The client of kubernetes.Interface would wait here, for ten seconds, when the API server asks to try again later.
@@ -48,7 +50,15 @@ func Evict(ctx context.Context, kube kubernetes.Interface, pod Pod, force bool) 
 	case !force || isServerBusy(err):
 		return false, errorMessage(err), nil
 	}
-	err = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *precondition)
+	return Delete(ctx, kube, pod)
+}
+
+// Delete deletes a pod whose time to be evicted is over, whatever its eviction was refused for. It returns what [Evict]
+// does.
+func Delete(ctx context.Context, kube kubernetes.Interface, pod Pod) (gone bool, refused string, err error) {
+	err = kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(pod.UID)})
+	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return true, "", nil
@@ -60,8 +70,14 @@ func Evict(ctx context.Context, kube kubernetes.Interface, pod Pod, force bool) 
 	return false, "", nil
 }
 
-// isServerBusy reports whether the API server had no time to answer, which does not concern the pod.
+// isServerBusy reports whether the API server had no time to answer, which does not concern the pod. A webhook that
+// refuses may choose any code; the API server says who it was.
+// https://github.com/kubernetes/apiserver/blob/master/pkg/admission/plugin/webhook/errors/statuserror.go
 func isServerBusy(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && strings.HasPrefix(status.Status().Message, "admission webhook ") {
+		return false
+	}
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }

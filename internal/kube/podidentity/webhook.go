@@ -32,7 +32,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/turn"
@@ -167,13 +166,8 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 		http.Error(answer, "the review is not of a pod", http.StatusBadRequest)
 		return
 	}
-	if err := document.CheckQuantities(review.Request.Object.Raw); err != nil { // upstream's code decodes the pod
-		http.Error(answer, "the pod is not read: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	if n := countContainers(review.Request.Object.Raw); n > maxContainers {
-		http.Error(answer, fmt.Sprintf("the pod has %d containers, and those with IAM roles may have %d", n, maxContainers),
-			http.StatusBadRequest)
+	if err := checkPod(review.Request.Object.Raw); err != nil {
+		http.Error(answer, err.Error(), http.StatusBadRequest)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
@@ -188,16 +182,6 @@ func (w *Webhook) Review(answer http.ResponseWriter, r *http.Request, c record.C
 	answer.Header().Set("Content-Type", "application/json")
 	// A write fails only when the API server has gone.
 	_ = json.NewEncoder(answer).Encode(review)
-}
-
-// countContainers returns the number of containers of a pod.
-func countContainers(object []byte) int {
-	var pod struct {
-		Spec struct{ Containers, InitContainers []struct{} }
-	}
-	// What cannot be read is refused by upstream's code.
-	_ = json.Unmarshal(object, &pod)
-	return len(pod.Spec.Containers) + len(pod.Spec.InitContainers)
 }
 
 // serviceAccount returns the settings of a service account.

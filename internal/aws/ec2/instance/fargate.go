@@ -116,6 +116,9 @@ func fargateImage(region, version string) (ami.Image, error) {
 	return image, nil
 }
 
+// maxFargateStorage is more than Fargate gives a pod, in GiB.
+const maxFargateStorage = 1024
+
 // planFargate adds the instance of a Fargate machine with its network interface and its volume to the change.
 func planFargate(c *resource.Change, l FargateLaunch, id string, image ami.Image) (record.Instance,
 	record.NetworkInterface, error) {
@@ -144,10 +147,14 @@ func planFargate(c *resource.Change, l FargateLaunch, id string, image ami.Image
 	if err != nil {
 		return record.Instance{}, ni, fmt.Errorf("configure the node of a Fargate machine: %w", err)
 	}
+	if machine.Storage < 1 || machine.Storage > maxFargateStorage {
+		return record.Instance{}, ni, fmt.Errorf("the %d GiB of a Fargate machine are not between 1 and %d",
+			machine.Storage, maxFargateStorage)
+	}
 	now := c.Now().UTC()
 	v := record.Volume{
 		EC2Resource:      c.NewResource(resource.NewID(c.Volumes.Prefix), nil),
-		AvailabilityZone: subnet.AvailabilityZone, Size: int32(machine.Storage) + fargateSystem, //nolint:gosec // below 256
+		AvailabilityZone: subnet.AvailabilityZone, Size: int32(machine.Storage) + fargateSystem, //nolint:gosec // it is checked
 		Type: types.VolumeTypeGp3, IOPS: 3000, Throughput: 125,
 		InstanceID: id, Diskless: c.DisklessRoots, OfImage: true, Fargate: true,
 	}
