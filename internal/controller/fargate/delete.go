@@ -75,7 +75,7 @@ func (p *profilePass) recordDeleteIssue(err error) error {
 func (p *profilePass) cleanUpRefusal(ctx context.Context) (refusal, err error) {
 	for _, key := range p.c.podsOf(p.row.Key()) {
 		row, err := p.c.pods.Get(ctx, key)
-		if ignoreNotFound(err) != nil {
+		if store.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 		if pod := row.Value; err == nil && pod.Refusal != "" && pod.ProfileID == p.row.ID {
