@@ -356,6 +356,7 @@ func (s *Script) kubeletConfig(o options, instance node.Instance, dns []string, 
 		config["systemReservedCgroup"], config["kubeReservedCgroup"] = "/system", "/runtime"
 	}
 	node.FitKubelet(config, s.Root)
+	node.ReportVolumesEarly(config)
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return err

@@ -281,6 +281,7 @@ func (b *Boot) kubernetes(ctx context.Context, k map[string]any) error {
 		config["providerID"] = id
 	}
 	node.FitKubelet(config, b.Root)
+	node.ReportVolumesEarly(config)
 
 	hostname := stringSetting(k, "hostname-override")
 	if hostname == "" {

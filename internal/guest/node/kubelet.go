@@ -92,5 +92,27 @@ func FitKubelet(config map[string]any, root string) {
 	}
 }
 
+// Intervals of the status of nodes that pods of the cluster may have volumes on.
+const (
+	statusUpdate = "1s"
+	statusReport = "5m" // kubelet's default
+)
+
+// ReportVolumesEarly makes a kubelet compute its status every second, unless its configuration has an interval.
+//
+// A kubelet mounts a volume that has to be attached only after it has reported the volume in status.volumesInUse of its
+// node. It does so when it next computes its status, every ten seconds by default: on AWS, creation and attachment of
+// the volume take that long, and here they would wait for it. A status without a change is reported as rarely as before.
+// https://github.com/kubernetes/kubernetes/issues/28141
+func ReportVolumesEarly(config map[string]any) {
+	if config["nodeStatusUpdateFrequency"] != nil {
+		return
+	}
+	config["nodeStatusUpdateFrequency"] = statusUpdate
+	if config["nodeStatusReportFrequency"] == nil { // that of the update otherwise
+		config["nodeStatusReportFrequency"] = statusReport
+	}
+}
+
 // RootVolumeReserve is a tenth of the root volume of EKS-optimized images, 20 GiB.
 const RootVolumeReserve = "2Gi"

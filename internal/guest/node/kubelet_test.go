@@ -68,3 +68,26 @@ func TestTheKubeletIsToldOfItsDisk(t *testing.T) {
 		})
 	}
 }
+
+func TestTheKubeletReportsVolumesEarly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config         map[string]any
+		update, report any
+	}{
+		"no interval": {map[string]any{}, statusUpdate, "5m"},
+		"an interval": {map[string]any{"nodeStatusUpdateFrequency": "10s"}, "10s", nil},
+		"an interval of reports alone": {map[string]any{"nodeStatusReportFrequency": "1m"}, statusUpdate,
+			"1m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ReportVolumesEarly(c.config)
+			if update, report := c.config["nodeStatusUpdateFrequency"], c.config["nodeStatusReportFrequency"]; update !=
+				c.update || report != c.report {
+				t.Errorf("the status is computed each %v and reported each %v; want %v and %v", update, report, c.update,
+					c.report)
+			}
+		})
+	}
+}

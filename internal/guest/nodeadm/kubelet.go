@@ -72,6 +72,9 @@ func (r *run) kubelet(ctx context.Context, c *NodeConfig) error {
 		config["shutdownGracePeriod"], config["shutdownGracePeriodCriticalPods"] = "2m30s", "30s"
 	}
 	node.FitKubelet(config, r.Root)
+	if c.Spec.Kubelet.Config["nodeStatusUpdateFrequency"] == nil {
+		node.ReportVolumesEarly(config)
+	}
 	if err := r.writeJSON(kubeletConfig, config); err != nil {
 		return err
 	}

@@ -122,6 +122,7 @@ func TestInit(t *testing.T) {
 				"kubeReserved":{"cpu":"80m","ephemeral-storage":"1Gi","memory":"893Mi"},"kubeReservedCgroup":"/runtime","systemReservedCgroup":"/system","cgroupDriver":"cgroupfs",
 				"evictionHard":{"memory.available":"100Mi","nodefs.available":"2Gi","nodefs.inodesFree":"5%"},
 				"providerID":"aws:///eu-west-1a/i-0123456789abcdef0","serverTLSBootstrap":true,
+				"nodeStatusUpdateFrequency":"1s","nodeStatusReportFrequency":"5m",
 				"logging":{"verbosity":2},"shutdownGracePeriod":"2m30s","shutdownGracePeriodCriticalPods":"30s","readOnlyPort":0,"serializeImagePulls":false}`,
 			files: map[string][]string{
 				"etc/eks/kubelet/environment": {
@@ -159,6 +160,12 @@ func TestInit(t *testing.T) {
 			dropIn: `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1","logging":{"verbosity":5},"clusterDNS":["0.0.0.0","1.1.1.1"]}`,
 			files: map[string][]string{"etc/eks/kubelet/environment": {
 				"--config-dir=/etc/kubernetes/kubelet/config.json.d"}},
+		},
+		{
+			name: "an interval of the status", version: "1.35",
+			userData: nodeConfigOf("  kubelet:\n    config:\n      nodeStatusUpdateFrequency: 20s\n"),
+			config:   `{"nodeStatusUpdateFrequency":null,"nodeStatusReportFrequency":null}`,
+			dropIn:   `{"nodeStatusUpdateFrequency":"20s"}`,
 		},
 		{
 			name: "empty values", version: "1.35",
