@@ -22,7 +22,7 @@ func HasCode(err error, codes ...string) bool {
 }
 
 const (
-	firstPause = 200 * time.Millisecond
+	firstPause = 50 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
