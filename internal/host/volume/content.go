@@ -12,9 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
+	"github.com/sourcegraph/conc/pool"
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/diskspace"
@@ -398,20 +400,38 @@ func (t transfer) sparse(ctx context.Context, f, source *os.File) error {
 				return io.ErrUnexpectedEOF
 			}
 		}
+		// The disk writes this part while the next one is read. An error is seen when the whole is synced.
+		_ = unix.SyncFileRange(int(f.Fd()), from, to-from, unix.SYNC_FILE_RANGE_WRITE)
 		done += to - from
 		t.progress(int32(min(99, done*100/max(used, 1))))
 		return ctx.Err()
 	}, func(int64, int64) error { return nil })
 }
 
-// changes makes a copy equal to its source where the two differ.
+// compareAtOnce is what of a file and its copy is compared at a time: small enough for the caches of a processor.
+const compareAtOnce = 256 << 10
+
+// changes makes a copy equal to its source where the two differ. All processors compare: writes may be held meanwhile.
 func (t transfer) changes(ctx context.Context, f, source *os.File) error {
-	ours, theirs := make([]byte, copyAtOnce), make([]byte, copyAtOnce)
-	return eachPart(source, func(from, to int64) error {
+	comparing := pool.New().WithContext(ctx).WithCancelOnError().WithFirstError().
+		WithMaxGoroutines(runtime.GOMAXPROCS(0))
+	err := eachPart(source, func(from, to int64) error {
 		if err := t.mayGo(); err != nil {
 			return err
 		}
-		n := to - from
+		comparing.Go(func(ctx context.Context) error { return copyChanges(ctx, f, source, from, to) })
+		return ctx.Err()
+	}, func(from, to int64) error {
+		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from)
+	})
+	return cmp.Or(comparing.Wait(), err)
+}
+
+// copyChanges makes one part of a copy equal to its source.
+func copyChanges(ctx context.Context, f, source *os.File, from, to int64) error {
+	ours, theirs := make([]byte, compareAtOnce), make([]byte, compareAtOnce)
+	for ; from < to && ctx.Err() == nil; from += compareAtOnce {
+		n := min(compareAtOnce, to-from)
 		if _, err := source.ReadAt(theirs[:n], from); err != nil {
 			return err
 		}
@@ -423,10 +443,8 @@ func (t transfer) changes(ctx context.Context, f, source *os.File) error {
 				return err
 			}
 		}
-		return ctx.Err()
-	}, func(from, to int64) error {
-		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from)
-	})
+	}
+	return ctx.Err()
 }
 
 // attempts is the number of copies of changes that are made before a disk counts as one that is always written.
@@ -435,6 +453,9 @@ const attempts = 4
 // holdLimit is the time for which writes may be held: programs that wait for a disk get into trouble after some, and
 // launchers end it after a minute.
 const holdLimit = 25 * time.Second
+
+// quickCopy is the part of holdLimit in which a copy is made of which changes are copied once, while writes are held.
+const quickCopy = 5
 
 // capture makes f have the content that the disk of a volume has at one moment: see the comment of the package.
 func (c *Controller) capture(ctx context.Context, f, source *os.File, volumeID string, t transfer) error {
@@ -449,9 +470,11 @@ func (c *Controller) capture(ctx context.Context, f, source *os.File, volumeID s
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := t.sparse(ctx, f, source); err != nil {
 		return err
 	}
+	copied := time.Since(began)
 	_, mounted, err := c.attachedLoops(volumeID)
 	if err != nil {
 		return err
@@ -461,14 +484,18 @@ func (c *Controller) capture(ctx context.Context, f, source *os.File, volumeID s
 			return err
 		}
 	}
-	// Most of what has changed is copied before writes are held. It takes the time for which they would be.
-	began := time.Now()
-	if err := t.changes(ctx, f, source); err != nil {
-		return err
-	}
-	if took := time.Since(began); mounted && took > c.holdLimit {
-		return fail(nil, "the volume has too much content to hold its writes while it is compared, which took %d seconds: "+
-			"unmount it, or keep the data directory on a file system that clones files (XFS, Btrfs)", int(took.Seconds()))
+	// Most of what has changed is copied before writes are held. It takes the time for which they would be. Where the copy
+	// was made in a fraction of the time for which they may be, little has changed, and all is compared soon.
+	if !mounted || copied > c.holdLimit/quickCopy {
+		began := time.Now()
+		if err := t.changes(ctx, f, source); err != nil {
+			return err
+		}
+		if took := time.Since(began); mounted && took > c.holdLimit {
+			return fail(nil, "the volume has too much content to hold its writes while it is compared, which took %d "+
+				"seconds: unmount it, or keep the data directory on a file system that clones files (XFS, Btrfs)",
+				int(took.Seconds()))
+		}
 	}
 	for range attempts {
 		limited, cancel := context.WithTimeout(ctx, 2*c.holdLimit)

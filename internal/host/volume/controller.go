@@ -11,9 +11,9 @@
 // The content of a snapshot is that of one moment, as after a loss of power: what programs had not written to the disk
 // yet is not in it, as on EBS. A file system of the volume that is mounted is made to write what it has, and held for
 // that moment. Where the file system of the data directory shares blocks between files (XFS, Btrfs), the file is cloned
-// at once. Elsewhere it is copied while it is written, and so is once more what has changed; then writes of the mounted
-// file system are held, and the rest is copied. What has more content than can be compared in that time fails before. A
-// disk that programs write without a file system cannot be held: its copy is made again
+// at once. Elsewhere it is copied while it is written, and so is once more what has changed, unless the copy was quick;
+// then writes of the mounted file system are held, and the rest is copied. What has more content than can be compared
+// in that time fails before. A disk that programs write without a file system cannot be held: its copy is made again
 // until nothing was written during one, and the snapshot fails when that does not happen.
 package volume
 
