@@ -3,6 +3,7 @@
 package volume
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -115,6 +116,47 @@ func TestWritesAreNotHeldForLong(t *testing.T) {
 	})
 	if n := asked.Load(); n != 0 {
 		t.Errorf("writes were to be held %d times", n)
+	}
+}
+
+// A copy that was made soon is compared with the volume once, while writes are held.
+func TestAQuickCopyIsComparedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.volume(volumeID, func(v *record.Volume) { v.InstanceID = instanceID })
+	r.instance(device(attached))
+	stop := r.run()
+	r.untilDisk("attached", isAttached)
+	stop()
+	r.hangingLauncher()
+	c := New(r.o)
+	c.freezePatience = 10 * time.Millisecond
+	if c.clones() {
+		t.Skip("the file system clones files")
+	}
+	mounted, err := loopdevice.Open(r.devices()[0].Number, unix.O_RDONLY|unix.O_EXCL) // as if it were
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounted.Close()
+	write(t, c.file(volumeID), 0, "content")
+	source, err1 := os.Open(c.file(volumeID))
+	target, err2 := os.Create(filepath.Join(t.TempDir(), "copy"))
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	defer target.Close()
+	parts := 0
+	transferring := transfer{progress: func(int32) {}, mayGo: func() error {
+		parts++
+		return nil
+	}}
+	if err := c.capture(r.ctx, target, source, volumeID, transferring); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, target.Name(), 0, 7); got != "content" || parts != 2 {
+		t.Errorf("the copy has %q, after %d looks at its one part instead of 2", got, parts)
 	}
 }
 
