@@ -94,11 +94,11 @@ func FitKubelet(config map[string]any, root string) {
 
 // Intervals of the status of nodes that pods of the cluster may have volumes on.
 const (
-	statusUpdate = "1s"
+	statusUpdate = "2s"
 	statusReport = "5m" // kubelet's default
 )
 
-// ReportVolumesEarly makes a kubelet compute its status every second, unless its configuration has an interval.
+// ReportVolumesEarly makes a kubelet compute its status every two seconds, unless its configuration has an interval.
 //
 // A kubelet mounts a volume that has to be attached only after it has reported the volume in status.volumesInUse of its
 // node. It does so when it next computes its status, every ten seconds by default: on AWS, creation and attachment of
