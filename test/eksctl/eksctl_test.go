@@ -108,7 +108,7 @@ var steps = []step{
 		""},
 	{"update-cluster-vpc-config",
 		"eksctl utils update-cluster-vpc-config --cluster ironman-2022 --private-access=true " +
-			"--public-access-cidrs 198.18.0.0/15,203.0.113.0/24 --approve", ""},
+			"--public-access-cidrs 198.18.0.0/15,44.203.113.0/24 --approve", ""},
 	{"enable-secrets-encryption", "eksctl utils enable-secrets-encryption --cluster ironman-2022 " +
 		"--key-arn KEY --approve",
 		""},

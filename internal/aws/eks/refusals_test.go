@@ -194,19 +194,22 @@ func TestRefusals(t *testing.T) {
 		{"no endpoint", badVPC(&types.VpcConfigRequest{EndpointPublicAccess: on(false)}), parameter,
 			"Private and public endpoint access cannot be false"},
 		{"public access CIDR is no CIDR",
-			badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"203.0.113.0/24", "everyone"}}), parameter,
+			badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"44.203.113.0/24", "everyone"}}), parameter,
 			"The following CIDRs are invalid in publicAccessCidrs: [everyone]"},
 		{"public access CIDR has host bits",
-			badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"203.0.113.7/24"}}), parameter,
-			"The following CIDRs are invalid in publicAccessCidrs: [203.0.113.7/24]"},
+			badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"44.203.113.7/24"}}), parameter,
+			"The following CIDRs are invalid in publicAccessCidrs: [44.203.113.7/24]"},
 		{"public access CIDR is private",
-			badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"10.0.0.0/8", "203.0.113.0/24"}}), parameter,
+			badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"10.0.0.0/8", "44.203.113.0/24"}}), parameter,
 			"The following CIDRs are not allowed in publicAccessCidrs: [10.0.0.0/8]"},
+		{"public access from blocks of documentation",
+			badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"192.0.2.0/24", "203.0.113.7/32", "203.0.0.0/16"}}),
+			parameter, "The following CIDRs are not allowed in publicAccessCidrs: [192.0.2.0/24, 203.0.113.7/32]"},
 		{"public access CIDR is IPv6", badVPC(&types.VpcConfigRequest{PublicAccessCidrs: []string{"2001:db8::/32"}}),
 			parameter, "…IPv6"},
 		{"41 public access CIDRs", badVPC(&types.VpcConfigRequest{PublicAccessCidrs: func() (l []string) {
 			for i := range 41 {
-				l = append(l, fmt.Sprintf("203.0.113.%d/32", i))
+				l = append(l, fmt.Sprintf("44.203.113.%d/32", i))
 			}
 			return l
 		}()}), parameter, "…up to 40"},
@@ -338,7 +341,7 @@ func TestRefusals(t *testing.T) {
 			Weight: aws.Int32(101)}), parameter, "…between 1 and 100"},
 		{"remote nodes on the internet", bad(func(in *eks.CreateClusterInput) {
 			in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{
-				{Cidrs: []string{"203.0.113.0/24"}}}}
+				{Cidrs: []string{"44.203.113.0/24"}}}}
 		}), parameter, "…must be within"},
 		{"remote nodes nowhere", bad(func(in *eks.CreateClusterInput) {
 			in.RemoteNetworkConfig = &types.RemoteNetworkConfigRequest{RemoteNodeNetworks: []types.RemoteNodeNetwork{

@@ -64,7 +64,7 @@ func TestTargets(t *testing.T) {
 		resource   string
 		conditions map[string]string
 	}{
-		"ListClusters": {"*", map[string]string{}},
+		"ListClusters": {ekstest.ClusterARN + "*", map[string]string{}},
 		"CreateCluster": {ekstest.ClusterARN + "c", map[string]string{
 			"aws:RequestTag/team": "a", "aws:RequestTag/env": "dev", "aws:TagKeys": "env team",
 			"eks:kubernetesVersion": "1.35", "eks:authenticationMode": "API",

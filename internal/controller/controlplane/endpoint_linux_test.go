@@ -320,10 +320,10 @@ func TestEndpointAccess(t *testing.T) {
 	yes("both, from the VPC", inside)
 
 	// publicAccessCidrs concern the public endpoint alone.
-	access(true, true, "203.0.113.0/24")
+	access(true, true, "44.203.113.0/24")
 	no("from an address that is not among publicAccessCidrs", outside)
 	yes("from the VPC, whatever publicAccessCidrs are", inside)
-	access(true, true, "203.0.113.0/24", clientAddress+"/32")
+	access(true, true, "44.203.113.0/24", clientAddress+"/32")
 	yes("from one that is", outside)
 
 	// Private: the name still resolves outside, to addresses that cannot be reached from there.

@@ -147,8 +147,13 @@ func (s *Service) handlers() []wire.Handler {
 		) ([]wire.Target, error) {
 			return s.OnCluster(ctx, action, in.Name)
 		}),
-		wire.Handle(s.ListClusters, wire.OnAll),
+		wire.Handle(s.ListClusters, onAnyCluster),
 	}
+}
+
+// onAnyCluster asks for permission on the clusters of the account and region, as EKS does when it lists them.
+func onAnyCluster(ctx context.Context, action string, _ *eks.ListClustersInput) ([]wire.Target, error) {
+	return []wire.Target{resource.NewTarget(action, resource.ScopeOf(ctx).ClusterARN("*"))}, nil
 }
 
 // DescribeCluster describes a cluster. Tools poll it, so it costs a few lookups in memory and nothing that grows. A
@@ -241,7 +246,7 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 			IpFamily:             c.IPFamily,
 			ServiceIpv4Cidr:      resource.OrNil(c.ServiceIPv4CIDR),
 			ServiceIpv6Cidr:      resource.OrNil(c.ServiceIPv6CIDR),
-			ElasticLoadBalancing: c.ElasticLB,
+			ElasticLoadBalancing: elasticLoadBalancing(c),
 		},
 		Logging:                     logging(c.LoggingTypes),
 		CertificateAuthority:        &types.Certificate{},
@@ -276,6 +281,15 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 		out.Identity = &types.Identity{Oidc: &types.OIDC{Issuer: new(c.Issuer())}}
 	}
 	return out, nil
+}
+
+// elasticLoadBalancing returns the load balancing capability of EKS Auto Mode, which EKS shows of every cluster;
+// computeConfig and storageConfig only of those whose requests had them.
+func elasticLoadBalancing(c record.Cluster) *types.ElasticLoadBalancing {
+	if c.ElasticLB != nil {
+		return c.ElasticLB
+	}
+	return &types.ElasticLoadBalancing{Enabled: new(false)}
 }
 
 // platformVersion returns the EKS platform version of a minor version.

@@ -40,7 +40,8 @@ func TestCreateCluster(t *testing.T) {
 			ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged,
 		},
 		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{IpFamily: types.IpFamilyIpv4,
-			ServiceIpv4Cidr: aws.String("172.20.0.0/16")},
+			ServiceIpv4Cidr:      aws.String("172.20.0.0/16"),
+			ElasticLoadBalancing: &types.ElasticLoadBalancing{Enabled: aws.Bool(false)}},
 		Logging: &types.Logging{ClusterLogging: []types.LogSetup{{
 			Types:   []types.LogType{"api", "audit", "authenticator", "controllerManager", "scheduler"},
 			Enabled: aws.Bool(false),
@@ -103,7 +104,7 @@ func TestCreateClusterAsAsked(t *testing.T) {
 		in.Tags = map[string]string{"team": "a"}
 		in.ResourcesVpcConfig = &types.VpcConfigRequest{
 			SubnetIds: []string{"subnet-a", "subnet-b", "subnet-a2"}, SecurityGroupIds: []string{"sg-1", "sg-2"},
-			EndpointPrivateAccess: aws.Bool(true), PublicAccessCidrs: []string{"203.0.113.0/24", "198.51.100.7/32"},
+			EndpointPrivateAccess: aws.Bool(true), PublicAccessCidrs: []string{"44.203.113.0/24", "44.198.51.7/32"},
 		}
 		in.KubernetesNetworkConfig = &types.KubernetesNetworkConfigRequest{ServiceIpv4Cidr: aws.String("10.200.0.0/20"),
 			IpFamily: types.IpFamilyIpv4}
@@ -131,7 +132,7 @@ func TestCreateClusterAsAsked(t *testing.T) {
 		ResourcesVpcConfig: &types.VpcConfigResponse{
 			VpcId: aws.String("vpc-1"), SubnetIds: []string{"subnet-a", "subnet-b", "subnet-a2"},
 			SecurityGroupIds: []string{"sg-1", "sg-2"}, EndpointPublicAccess: true, EndpointPrivateAccess: true,
-			PublicAccessCidrs:      []string{"203.0.113.0/24", "198.51.100.7/32"},
+			PublicAccessCidrs:      []string{"44.203.113.0/24", "44.198.51.7/32"},
 			ControlPlaneEgressMode: types.ControlPlaneEgressModeTypeAwsManaged,
 			ClusterSecurityGroupId: aws.String("sg-cluster"),
 		},

@@ -53,8 +53,7 @@ func upgradeInsights(c record.Cluster, cp record.ControlPlane) []types.Insight {
 		Category:          types.CategoryUpgradeReadiness,
 		KubernetesVersion: new(next),
 		Description: new(
-			"Checks for any cluster health issues that prevent successful upgrade of the cluster to the next " +
-				"Kubernetes version on EKS.",
+			"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
 		),
 		Recommendation: new(
 			"Review the cluster's health with DescribeCluster and resolve its issues before you upgrade.",

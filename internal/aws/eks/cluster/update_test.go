@@ -30,13 +30,13 @@ func TestUpdateClusterConfig(t *testing.T) {
 	}{
 		{
 			eks.UpdateClusterConfigInput{ResourcesVpcConfig: &types.VpcConfigRequest{EndpointPrivateAccess: aws.Bool(
-				true), PublicAccessCidrs: []string{"203.0.113.0/24"}}},
+				true), PublicAccessCidrs: []string{"44.203.113.0/24"}}},
 			types.UpdateTypeEndpointAccessUpdate,
 			map[types.UpdateParamType]string{"EndpointPublicAccess": "true", "EndpointPrivateAccess": "true",
-				"PublicAccessCidrs": `["203.0.113.0/24"]`},
+				"PublicAccessCidrs": `["44.203.113.0/24"]`},
 			func(c *types.Cluster) bool {
 				return c.ResourcesVpcConfig.EndpointPrivateAccess &&
-					slices.Equal(c.ResourcesVpcConfig.PublicAccessCidrs, []string{"203.0.113.0/24"})
+					slices.Equal(c.ResourcesVpcConfig.PublicAccessCidrs, []string{"44.203.113.0/24"})
 			},
 		},
 		{

@@ -182,8 +182,13 @@ func setEndpointAccess(c *record.Cluster, in *types.VpcConfigRequest) error {
 func reservedForPrivateUse(p netip.Prefix) bool {
 	a := p.Addr()
 	return a.IsPrivate() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast() ||
-		a.IsUnspecified() && p.Bits() > 0
+		a.IsUnspecified() && p.Bits() > 0 ||
+		slices.ContainsFunc(documentation, func(d netip.Prefix) bool { return d.Overlaps(p) && p.Bits() >= d.Bits() })
 }
+
+// documentation are the blocks of examples, which EKS refuses as well: RFC 5737.
+var documentation = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("203.0.113.0/24")}
 
 // publicAccessCIDRs returns the blocks that may use the public endpoint: all addresses unless the owner restricts them,
 // none when there is no such endpoint.
