@@ -112,6 +112,18 @@ func (f fakeEC2) AuthorizeSecurityGroupIngress(_ context.Context, in *ec2.Author
 	return &ec2.AuthorizeSecurityGroupIngressOutput{}, nil
 }
 
+func (f fakeEC2) AuthorizeSecurityGroupEgress(_ context.Context, in *ec2.AuthorizeSecurityGroupEgressInput,
+	_ ...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupEgressOutput, error) {
+	f.change("AuthorizeSecurityGroupEgress", func(s *fakeState) {
+		for i := range s.Groups {
+			if *s.Groups[i].GroupId == *in.GroupId {
+				s.Groups[i].IpPermissionsEgress = append(s.Groups[i].IpPermissionsEgress, in.IpPermissions...)
+			}
+		}
+	})
+	return &ec2.AuthorizeSecurityGroupEgressOutput{}, nil
+}
+
 func (f fakeEC2) DeleteSecurityGroup(_ context.Context, in *ec2.DeleteSecurityGroupInput, _ ...func(*ec2.Options)) (
 	*ec2.DeleteSecurityGroupOutput, error) {
 	f.change("DeleteSecurityGroup", func(s *fakeState) {

@@ -27,6 +27,8 @@ type EC2 interface {
 		...func(*ec2.Options)) (*ec2.CreateSecurityGroupOutput, error)
 	AuthorizeSecurityGroupIngress(context.Context, *ec2.AuthorizeSecurityGroupIngressInput,
 		...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupIngressOutput, error)
+	AuthorizeSecurityGroupEgress(context.Context, *ec2.AuthorizeSecurityGroupEgressInput,
+		...func(*ec2.Options)) (*ec2.AuthorizeSecurityGroupEgressOutput, error)
 	DeleteSecurityGroup(context.Context, *ec2.DeleteSecurityGroupInput,
 		...func(*ec2.Options)) (*ec2.DeleteSecurityGroupOutput, error)
 
@@ -119,23 +121,41 @@ func (c *Controller) securityGroup(ctx context.Context, client EC2, cluster reco
 		crashSecurityGroup.Here()
 		group = &ec2types.SecurityGroup{GroupId: made.GroupId}
 	}
-	itself := slices.ContainsFunc(group.IpPermissions, func(p ec2types.IpPermission) bool {
-		return slices.ContainsFunc(p.UserIdGroupPairs,
-			func(g ec2types.UserIdGroupPair) bool { return aws.ToString(g.GroupId) == *group.GroupId })
-	})
-	if !itself {
-		_, err := client.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{
-			GroupId: group.GroupId,
-			IpPermissions: []ec2types.IpPermission{{
-				IpProtocol:       aws.String("-1"),
-				UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: group.GroupId}},
-			}},
+	return *group.GroupId, allowMembers(ctx, client, group)
+}
+
+// allowMembers lets the members of a security group reach each other, in both directions: traffic of Elastic Fabric
+// Adapters has no addresses that a rule for a CIDR could match.
+func allowMembers(ctx context.Context, client EC2, group *ec2types.SecurityGroup) error {
+	permissions := []ec2types.IpPermission{{
+		IpProtocol: aws.String("-1"),
+		UserIdGroupPairs: []ec2types.UserIdGroupPair{{
+			GroupId:     group.GroupId,
+			Description: aws.String("Allows EFA traffic, which is not matched by CIDR rules."),
+		}},
+	}}
+	namesItself := func(permissions []ec2types.IpPermission) bool {
+		return slices.ContainsFunc(permissions, func(p ec2types.IpPermission) bool {
+			return slices.ContainsFunc(p.UserIdGroupPairs,
+				func(g ec2types.UserIdGroupPair) bool { return aws.ToString(g.GroupId) == *group.GroupId })
 		})
-		if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
-			return "", fmt.Errorf("let members of security group %s reach each other: %w", *group.GroupId, err)
-		}
 	}
-	return *group.GroupId, nil
+	var err error
+	if !namesItself(group.IpPermissions) {
+		_, err = client.AuthorizeSecurityGroupIngress(ctx,
+			&ec2.AuthorizeSecurityGroupIngressInput{GroupId: group.GroupId, IpPermissions: permissions})
+	}
+	if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
+		return fmt.Errorf("allow traffic from members of security group %s: %w", *group.GroupId, err)
+	}
+	if !namesItself(group.IpPermissionsEgress) {
+		_, err = client.AuthorizeSecurityGroupEgress(ctx,
+			&ec2.AuthorizeSecurityGroupEgressInput{GroupId: group.GroupId, IpPermissions: permissions})
+	}
+	if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
+		return fmt.Errorf("allow traffic to members of security group %s: %w", *group.GroupId, err)
+	}
+	return nil
 }
 
 func findSecurityGroup(ctx context.Context, client EC2, cluster record.Cluster) (*ec2types.SecurityGroup, error) {

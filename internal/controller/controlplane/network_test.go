@@ -80,3 +80,38 @@ func TestInterfacesOfOthersAreNotAdopted(t *testing.T) {
 		})
 	}
 }
+
+// The members of a cluster's security group reach each other, whoever has changed the group's rules before.
+func TestSecurityGroupRules(t *testing.T) {
+	t.Parallel()
+	cluster := record.Cluster{Account: account, Region: region, ID: "0123456789ABCDEF", Name: "ironman", VPCID: "vpc-1",
+		SubnetIDs: []string{"subnet-a", "subnet-b"}}
+	fake := newFakeEC2(filepath.Join(t.TempDir(), "ec2.json"))
+	controller := &Controller{o: Options{EC2: func(string, string) EC2 { return fake }}}
+	for _, remove := range []func(*ec2types.SecurityGroup){
+		func(*ec2types.SecurityGroup) {},
+		func(g *ec2types.SecurityGroup) { g.IpPermissions = nil },
+		func(g *ec2types.SecurityGroup) { g.IpPermissionsEgress = nil },
+	} {
+		fake.change("", func(s *fakeState) {
+			for i := range s.Groups {
+				remove(&s.Groups[i])
+			}
+		})
+		if _, err := controller.ensureNetwork(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		group := fake.state().Groups[0]
+		for direction, permissions := range map[string][]ec2types.IpPermission{"ingress": group.IpPermissions,
+			"egress": group.IpPermissionsEgress} {
+			if len(permissions) != 1 || *permissions[0].IpProtocol != "-1" {
+				t.Fatalf("%s: %+v", direction, permissions)
+			}
+			pair := permissions[0].UserIdGroupPairs[0]
+			if *pair.GroupId != *group.GroupId ||
+				*pair.Description != "Allows EFA traffic, which is not matched by CIDR rules." {
+				t.Errorf("%s: %s %q", direction, *pair.GroupId, *pair.Description)
+			}
+		}
+	}
+}
