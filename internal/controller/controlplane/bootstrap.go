@@ -32,9 +32,18 @@ import (
 //go:embed rbac.yaml
 var rbacManifests string
 
+//go:embed flowcontrol.yaml
+var flowControlManifests string
+
 // standard returns the objects that every cluster gets. They are parsed when the first cluster needs them: commands
 // that run the same program do not.
 var standard = sync.OnceValue(func() []*unstructured.Unstructured { return parseManifests(rbacManifests) })
+
+// flowControl returns the objects of API priority and fairness that every cluster gets.
+var flowControl = sync.OnceValue(func() []*unstructured.Unstructured { return parseManifests(flowControlManifests) })
+
+// flowControlManager is the field manager with which EKS applies those.
+const flowControlManager = "eks-internal"
 
 func parseManifests(text string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
@@ -58,7 +67,7 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	}
 	objects := slices.Concat(standard(), kubernetesEndpoints(p), hooks.Configurations)
 	configMap := p.cluster.AuthenticationMode != ekstypes.AuthenticationModeApi
-	fingerprint, err := fingerprint(p.minor, configMap, objects)
+	fingerprint, err := fingerprint(p.minor, configMap, slices.Concat(objects, flowControl()))
 	if err != nil {
 		return err
 	}
@@ -78,6 +87,16 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	group := recovery.Group(within).WithMaxGoroutines(16)
 	for _, o := range objects {
 		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, o, true) })
+	}
+	for _, o := range flowControl() {
+		group.Go(func(ctx context.Context) error {
+			_, err := client.BuiltIn(clients.Objects, o).Apply(ctx, o.GetName(), o,
+				metav1.ApplyOptions{FieldManager: flowControlManager, Force: true})
+			if err != nil {
+				return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+			return nil
+		})
 	}
 	if configMap {
 		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, awsAuth(), false) })
