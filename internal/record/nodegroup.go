@@ -121,6 +121,8 @@ type NodegroupState struct {
 	Created      bool `json:",omitempty"`
 	Failed       bool `json:",omitempty"`
 	DeleteFailed bool `json:",omitempty"`
+	// ModifiedAt is the time of the last change of the status or of Issues.
+	ModifiedAt time.Time `json:",omitzero"`
 	// Issues are the health issues that DescribeNodegroup shows.
 	Issues []ekstypes.Issue `json:",omitempty"`
 

@@ -123,6 +123,11 @@ func (c *Controller) loadGroup(ctx context.Context, key string) (*group, error) 
 // saveState writes the observed state of the group if it has changed. It is called before each action that must be
 // recorded first, and at the end of a pass.
 func (g *group) saveState(ctx context.Context) error {
+	before, now := g.saved.Value, g.state
+	if before.Created != now.Created || before.Failed != now.Failed || before.DeleteFailed != now.DeleteFailed ||
+		!reflect.DeepEqual(before.Issues, now.Issues) {
+		g.state.ModifiedAt = g.c.now().Truncate(time.Millisecond)
+	}
 	if g.saved.Revision != 0 && reflect.DeepEqual(g.saved.Value, g.state) {
 		return nil
 	}
@@ -153,6 +158,7 @@ func (g *group) finishUpdate(ctx context.Context, status ekstypes.UpdateStatus, 
 		return err
 	}
 	g.last = row.Value
+	g.state.ModifiedAt = g.c.now().Truncate(time.Millisecond)
 	return nil
 }
 

@@ -111,8 +111,12 @@ func TestTheLifeOfANodeGroup(t *testing.T) {
 	if got := w.awsAuth(); got != "- rolearn: [" {
 		t.Errorf("mapRoles is\n%s", got)
 	}
+	ailing := w.state("ng").ModifiedAt
 	w.writeAuth(others)
 	w.well("ng")
+	if well := w.state("ng").ModifiedAt; !ailing.After(row.CreatedAt) || !well.After(ailing) {
+		t.Errorf("the group was created at %s, and has changed its status at %s and %s", row.CreatedAt, ailing, well)
+	}
 
 	// Somebody else scales, and that is respected; labels and taints reach live nodes, of which only EKS's own change.
 	w.desire("ng", 3)

@@ -44,13 +44,13 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 		if g.state.LaunchTemplateID != "" {
 			return g.checkTemplate(ctx)
 		}
-		data, err := g.templateData(ctx, want, "", 0)
+		data, err := g.templateData(ctx, want)
 		if err != nil {
 			return err
 		}
 		made, err := g.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 			LaunchTemplateName: ptr(g.madeName()), LaunchTemplateData: data,
-			VersionDescription: ptr(g.firstDescription(want, hash)),
+			VersionDescription: &hash,
 			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate,
 				Tags: g.resourceTags()}},
 		})
@@ -66,7 +66,7 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 		return err
 	}
 	if version == "" {
-		data, err := g.templateData(ctx, want, id, aws.ToInt64(existing.LatestVersionNumber)+1)
+		data, err := g.templateData(ctx, want)
 		if err != nil {
 			return err
 		}
@@ -81,15 +81,6 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 	g.state.LaunchTemplateID, g.state.LaunchTemplateVersion = id, version
 	g.state.Template, g.state.TemplateHash = want, hash
 	return g.saveState(ctx)
-}
-
-// firstDescription returns the description of the version with which the template is made. Without a launch template of
-// the user's the nodes are to carry the template's own ID as a label, which is not known yet: another version follows.
-func (g *group) firstDescription(want record.NodegroupTemplate, hash string) string {
-	if want.LaunchTemplate == nil {
-		return "initial"
-	}
-	return hash
 }
 
 // templateHash returns a hash of all that nodes are made from and that can change.
@@ -171,10 +162,9 @@ func (g *group) isCreatedByEKS(creator string) bool {
 		strings.HasPrefix(session.Resource, "assumed-role/"+ServiceLinkedRole+"/")
 }
 
-// templateData returns what nodes as wanted are launched from. id and number are of the version of EKS's template that
-// it is to become.
-func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate, id string,
-	number int64) (*ec2types.RequestLaunchTemplateData, error) {
+// templateData returns what nodes as wanted are launched from.
+func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate) (
+	*ec2types.RequestLaunchTemplateData, error) {
 	data := &ec2types.RequestLaunchTemplateData{}
 	if want.LaunchTemplate != nil {
 		users, err := g.usersTemplate(ctx, *want.LaunchTemplate)
@@ -182,8 +172,6 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 			return nil, err
 		}
 		data = users
-		id = aws.ToString(want.LaunchTemplate.Id)
-		number, _ = strconv.ParseInt(aws.ToString(want.LaunchTemplate.Version), 10, 64) // the API layer wrote it
 	}
 	plane, err := g.c.planes.Get(ctx, g.cluster.Key())
 	if err != nil {
@@ -212,9 +200,9 @@ func (g *group) templateData(ctx context.Context, want record.NodegroupTemplate,
 	}
 	labels[groupLabel], labels["eks.amazonaws.com/nodegroup-image"] = g.row.Name, image.ID
 	labels["eks.amazonaws.com/capacityType"] = string(g.row.CapacityType)
-	if id != "" {
-		labels["eks.amazonaws.com/sourceLaunchTemplateId"],
-			labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = id, strconv.FormatInt(number, 10)
+	if want.LaunchTemplate != nil {
+		labels["eks.amazonaws.com/sourceLaunchTemplateId"] = aws.ToString(want.LaunchTemplate.Id)
+		labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = aws.ToString(want.LaunchTemplate.Version)
 	}
 	users, err := base64.StdEncoding.DecodeString(aws.ToString(data.UserData))
 	if err != nil {

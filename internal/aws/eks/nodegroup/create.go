@@ -102,6 +102,7 @@ func (s *Service) describeCreated(ctx context.Context, n record.Nodegroup) (*eks
 	if err != nil {
 		return nil, err
 	}
+	out.Labels = n.Labels // as on EKS, left out when there are none
 	return &eks.CreateNodegroupOutput{Nodegroup: out}, nil
 }
 

@@ -1,8 +1,6 @@
 package nodegroup
 
 import (
-	"strings"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -162,17 +160,12 @@ func nodeRelease(g exception.About, region string, kind types.AMITypes, version,
 	if release == "" && len(all) > 0 {
 		return all[0], nil
 	}
-	var known []string
 	for _, i := range all {
 		if i.Release == release {
 			return i, nil
 		}
-		known = append(known, i.Release)
 	}
 	return ami.Image{}, g.InvalidParameter(
-		"Requested release version %s is not valid for kubernetes version %s. Valid are: %s",
-		release,
-		version,
-		strings.Join(known, ", "),
+		"Requested release version %s is not valid for kubernetes version %s.", release, version,
 	)
 }

@@ -198,6 +198,12 @@ func (s *Service) describe(ctx context.Context, n record.Nodegroup) (*types.Node
 	if out.Tags == nil {
 		out.Tags = map[string]string{}
 	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	if state.ModifiedAt.After(n.ModifiedAt) {
+		out.ModifiedAt = new(state.ModifiedAt)
+	}
 	return out, nil
 }
 

@@ -211,14 +211,14 @@ func TestNodegroupRefusals(t *testing.T) {
 			parameter, "…reserved"},
 
 		// Sizes.
-		{"minimum above the desired size", badSize(2, 3, 1), parameter, "minSize can't be greater than desiredSize"},
-		{"desired size above the maximum", badSize(1, 3, 4), parameter, "desiredSize can't be greater than maxSize"},
-		{"minimum above the maximum", badSize(5, 3, 5), parameter, "minSize can't be greater than maxSize"},
+		{"minimum above the desired size", badSize(2, 3, 1), parameter, "Minimum capacity 2 can't be greater than desired size 1"},
+		{"desired size above the maximum", badSize(1, 3, 4), parameter, "desired capacity 4 can't be greater than max size 3"},
+		{"minimum above the maximum", badSize(5, 3, 5), parameter, "Minimum capacity 5 can't be greater than maximum capacity 3"},
 		{"maximum of zero", badSize(0, 0, 0), parameter, "…greater than or equal to 1"},
 		{"negative minimum", badSize(-1, 3, 1), parameter, "…greater than or equal to 0"},
 		{"scaling up beyond the maximum",
 			configGroup("ng", eks.UpdateNodegroupConfigInput{ScalingConfig: &types.NodegroupScalingConfig{
-				DesiredSize: aws.Int32(3)}}), parameter, "Desired capacity 3 can't be greater than max size 2"},
+				DesiredSize: aws.Int32(3)}}), parameter, "desired capacity 3 can't be greater than max size 2"},
 		{"raising the minimum alone", configGroup("ng",
 			eks.UpdateNodegroupConfigInput{ScalingConfig: &types.NodegroupScalingConfig{MinSize: aws.Int32(3),
 				MaxSize: aws.Int32(4)}}), parameter, "Minimum capacity 3 can't be greater than desired size 2"},

@@ -24,15 +24,20 @@ func newScaling(g exception.About, in *types.NodegroupScalingConfig) (types.Node
 		DesiredSize: new(int32(defaultDesiredSize)),
 	}
 	fillScaling(&out, in)
-	switch least, most, desired := *out.MinSize, *out.MaxSize, *out.DesiredSize; {
+	return out, checkScaling(g, out)
+}
+
+// checkScaling refuses sizes that contradict each other.
+func checkScaling(g exception.About, c types.NodegroupScalingConfig) error {
+	switch least, most, desired := *c.MinSize, *c.MaxSize, *c.DesiredSize; {
 	case least > most:
-		return out, g.InvalidParameter("minSize can't be greater than maxSize")
-	case desired > most:
-		return out, g.InvalidParameter("desiredSize can't be greater than maxSize")
+		return g.InvalidParameter("Minimum capacity %d can't be greater than maximum capacity %d", least, most)
 	case least > desired:
-		return out, g.InvalidParameter("minSize can't be greater than desiredSize")
+		return g.InvalidParameter("Minimum capacity %d can't be greater than desired size %d", least, desired)
+	case desired > most:
+		return g.InvalidParameter("desired capacity %d can't be greater than max size %d", desired, most)
 	}
-	return out, nil
+	return nil
 }
 
 func fillScaling(out, in *types.NodegroupScalingConfig) {
@@ -57,15 +62,8 @@ func changeScaling(
 ) (types.NodegroupScalingConfig, []types.UpdateParam, error) {
 	out := now
 	fillScaling(&out, in)
-	switch least, most, desired := *out.MinSize, *out.MaxSize, *out.DesiredSize; {
-	case least > most:
-		return out, nil, g.InvalidParameter(
-			"Minimum capacity %d can't be greater than maximum capacity %d", least, most,
-		)
-	case least > desired:
-		return out, nil, g.InvalidParameter("Minimum capacity %d can't be greater than desired size %d", least, desired)
-	case desired > most:
-		return out, nil, g.InvalidParameter("Desired capacity %d can't be greater than max size %d", desired, most)
+	if err := checkScaling(g, out); err != nil {
+		return out, nil, err
 	}
 	var params numbers
 	params.add(types.UpdateParamTypeMinSize, in.MinSize)
