@@ -12,9 +12,8 @@ func validation(format string, args ...any) error {
 	return wire.Errorf("ValidationException", format, args...)
 }
 
-func notFound(name string) error {
-	return &types.ParameterNotFound{Message: new("Parameter " + name + " not found.")}
-}
+// notFound has no message, as that of Systems Manager.
+func notFound() error { return &types.ParameterNotFound{Message: new("")} }
 
 func versionNotFound(name, selector string) error {
 	return &types.ParameterVersionNotFound{

@@ -25,7 +25,7 @@ func (s *Service) findParameter(ctx context.Context, r reference) (store.Row[rec
 		row, err = s.parameters.Get(ctx, at.parameterKey(strings.TrimPrefix(r.name, "/")))
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return row, notFound(r.asked)
+		return row, notFound()
 	}
 	return row, err
 }
@@ -37,7 +37,7 @@ func (s *Service) ownByName(ctx context.Context, asked *string) (store.Row[recor
 		return store.Row[record.Parameter]{}, err
 	}
 	if r.selector != "" {
-		return store.Row[record.Parameter]{}, notFound(r.asked)
+		return store.Row[record.Parameter]{}, notFound()
 	}
 	return s.findParameter(ctx, r)
 }

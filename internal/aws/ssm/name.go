@@ -84,7 +84,7 @@ func (sc scope) parseReference(asked string) (reference, error) {
 			return r, validation("Invalid parameter ARN: %s", asked)
 		}
 		if parts[2] != sc.region || parts[3] != "" && parts[3] != sc.account {
-			return r, notFound(asked)
+			return r, notFound()
 		}
 		r.name = strings.TrimPrefix(parts[4], "parameter")
 		// The ARN of "/a" and that of "a" are the same; only a name with one level can be either.

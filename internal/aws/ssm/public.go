@@ -83,7 +83,7 @@ func publicParameter(region string, r reference) (types.Parameter, error) {
 		return types.Parameter{}, &wire.Error{Code: "AccessDeniedException",
 			Message: "No access to reserved parameter name: " + r.name + "."}
 	case !ok:
-		return types.Parameter{}, notFound(r.asked)
+		return types.Parameter{}, notFound()
 	case r.selector != "" && r.selector != "1":
 		return types.Parameter{}, versionNotFound(r.name, r.selector)
 	}

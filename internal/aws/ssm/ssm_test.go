@@ -293,7 +293,7 @@ func TestBadRequests(t *testing.T) {
 		call          func() error
 		code, message string
 	}{
-		{"get what is not there", get("gone"), "ParameterNotFound", "gone"},
+		{"get what is not there", get("gone"), "ParameterNotFound", ""},
 		{"get a version that is not there", get("there:7"), "ParameterVersionNotFound",
 			"could not find version 7 of there"},
 		{"get a label that is not there", get("there:prod"), "ParameterVersionNotFound",
@@ -301,10 +301,10 @@ func TestBadRequests(t *testing.T) {
 		{"get by a strange name", get("a b"), "ValidationException", "Invalid parameter name"},
 		{"get with two selectors", get("there:1:2"), "ValidationException", "<name>:<version/label>"},
 		{"get of another region", get("arn:aws:ssm:us-east-1:" + account + ":parameter/there"), "ParameterNotFound",
-			"us-east-1"},
+			""},
 		{"get an image of an unknown version",
 			get("/aws/service/eks/optimized-ami/1.09/amazon-linux-2/recommended/image_id"), "ParameterNotFound",
-			"1.09"},
+			""},
 		{"get a reserved name", get("/aws/secret"), "AccessDeniedException",
 			"No access to reserved parameter name: /aws/secret."},
 		{"get nothing", get(""), "ValidationException", ""},
@@ -372,16 +372,16 @@ func TestBadRequests(t *testing.T) {
 			_,
 				err := w.DeleteParameter(ctx, &ssm.DeleteParameterInput{Name: s("gone")})
 			return err
-		}, "ParameterNotFound", "gone"},
+		}, "ParameterNotFound", ""},
 		{"history of what is not there", func() error {
 			_, err := w.GetParameterHistory(ctx, &ssm.GetParameterHistoryInput{Name: s("gone")})
 			return err
-		}, "ParameterNotFound", "gone"},
+		}, "ParameterNotFound", ""},
 		{"label what is not there", func() error {
 			_, err := w.LabelParameterVersion(ctx, &ssm.LabelParameterVersionInput{Name: s("gone"),
 				Labels: []string{"a"}})
 			return err
-		}, "ParameterNotFound", "gone"},
+		}, "ParameterNotFound", ""},
 		{"label a version that is not there", func() error {
 			_, err := w.LabelParameterVersion(ctx, &ssm.LabelParameterVersionInput{Name: s("there"),
 				ParameterVersion: aws.Int64(9), Labels: []string{"a"}})

@@ -119,11 +119,7 @@ func (s *Service) AssociateAccessPolicy(
 			return onlyStandard(name)
 		}
 		if _, ok := accesspolicy.Lookup(policy); !ok {
-			return exception.NotFound(
-				name,
-				"The specified policyArn could not be found. You can view your available access policies with "+
-					"'list-access-policies'.",
-			)
+			return exception.NotFound(name, "The specified policyArn could not be found.")
 		}
 		now := s.Timestamp()
 		made = record.AccessPolicyAssociation{

@@ -26,10 +26,7 @@ func (s *Service) version(
 	about exception.About, kubernetes string, asked *string,
 ) (catalog.Addon, catalog.Version, error) {
 	entry, ok := s.catalog.Addon(about.Addon)
-	if !ok {
-		return entry, catalog.Version{}, about.InvalidParameter("Addon specified is not supported")
-	}
-	if !slices.ContainsFunc(entry.Versions, func(v catalog.Version) bool { return v.Serves(kubernetes) }) {
+	if !ok || !slices.ContainsFunc(entry.Versions, func(v catalog.Version) bool { return v.Serves(kubernetes) }) {
 		return entry, catalog.Version{}, about.InvalidParameter(
 			"Addon %s specified is not supported in %s kubernetes version", about.Addon, kubernetes,
 		)
