@@ -129,7 +129,7 @@ echo from a script, before the kubelet: $(systemctl is-active kubelet)
 	}
 	n := m.untilNode()
 	m.checkNode(n)
-	if n.Labels["team"] != "blue" || n.Status.NodeInfo.OSImage != "Amazon Linux 2023.20261105" {
+	if n.Labels["team"] != "blue" || n.Status.NodeInfo.OSImage != "Amazon Linux 2023.13.20261105" {
 		t.Errorf("labels %v, on %s", n.Labels, n.Status.NodeInfo.OSImage)
 	}
 	m.contains("the log", m.read("/var/log/cloud-init-output.log"), "from a script, before the kubelet: inactive")

@@ -127,6 +127,9 @@ func catalogForRegion(region string) *catalog {
 	return c
 }
 
+// containerd is the minor version of containerd in the images, which is that of all nodes: node/source/programs.mod.
+const containerd = "2.4"
+
 func amazonLinux2(v kubernetes.Version, release int, add func(Image)) {
 	day := releases[release].day.Format("20060102")
 	for _, x := range []struct{ infix, parameter, architecture, variant string }{
@@ -137,8 +140,8 @@ func amazonLinux2(v kubernetes.Version, release int, add func(Image)) {
 		name := fmt.Sprintf("amazon-eks%s-node-%s-v%s", x.infix, v.Minor, day)
 		add(completeEKSImage(v, release, Image{
 			Name: name, Family: AL2, Architecture: x.architecture, Variant: x.variant, RootVolumeGiB: 20,
-			Description: fmt.Sprintf("EKS Kubernetes Worker AMI with AmazonLinux2 image, (k8s: %s, containerd: 1.7.*)",
-				v.Patch()),
+			Description: fmt.Sprintf("EKS Kubernetes Worker AMI with AmazonLinux2 image, (k8s: %s, containerd: %s.*)",
+				v.Patch(), containerd),
 		}, "/aws/service/eks/optimized-ami/"+v.Minor+"/"+x.parameter))
 	}
 }
@@ -151,8 +154,8 @@ func amazonLinux2023(v kubernetes.Version, release int, add func(Image)) {
 				Name:   fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-v%s", architecture, variant, v.Minor, day),
 				Family: AL2023, Architecture: architecture, Variant: variant, RootVolumeGiB: 20,
 				Description: fmt.Sprintf(
-					"EKS-optimized Kubernetes node based on Amazon Linux 2023, (k8s: %s, containerd: 2.1.*)",
-					v.Patch()),
+					"EKS-optimized Kubernetes node based on Amazon Linux 2023, (k8s: %s, containerd: %s.*)",
+					v.Patch(), containerd),
 			}, "/aws/service/eks/optimized-ami/"+v.Minor+"/amazon-linux-2023/"+architecture+"/"+variant))
 		}
 	}

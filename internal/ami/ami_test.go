@@ -2,12 +2,40 @@ package ami
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+
+	"github.com/coracle-eks/coracle/internal/testenv"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
+
+// Descriptions name the containerd that nodes run.
+func TestDescriptionsNameContainerd(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(testenv.Root(), "node", "source", "programs.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse("programs.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(file.Require,
+		func(r *modfile.Require) bool { return r.Mod.Path == "github.com/containerd/containerd/v2" })
+	if i < 0 {
+		t.Fatal("programs.mod does not require containerd")
+	}
+	if version := file.Require[i].Mod.Version; semver.MajorMinor(version) != "v"+containerd {
+		t.Errorf("nodes run containerd %s, and images are said to have %s", version, containerd)
+	}
+}
 
 func TestEveryVersionHasItsImages(t *testing.T) {
 	t.Parallel()

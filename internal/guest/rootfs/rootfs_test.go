@@ -78,7 +78,7 @@ func TestWrite(t *testing.T) {
 			[]string{"usr/bin/nodeadm", "etc/systemd/system/multi-user.target.wants/nodeadm-run.service",
 				"etc/eks/nodeadm.d", "opt/cni/bin/portmap", "etc/cni/net.d"},
 			[]string{"etc/kubernetes/kubelet/kubelet-config.json", "usr/bin/private-dns-name"},
-			map[string]string{"etc/os-release": `PRETTY_NAME="Amazon Linux 2023.20261105"`,
+			map[string]string{"etc/os-release": `PRETTY_NAME="Amazon Linux 2023.13.20261105"`,
 				"etc/eks/bootstrap.sh":                    "has been removed from AL2023",
 				"etc/sysctl.d/67-eks-reserved-ports.conf": "61679"},
 		},

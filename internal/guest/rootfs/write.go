@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coracle-eks/coracle/internal/instancetype"
 )
@@ -224,6 +225,18 @@ ec2-user:x:1000:
 	}
 }
 
+// amazonLinux2023 returns the version of Amazon Linux 2023 of a day: 2023.<minor>.<day>. There is a minor version each
+// quarter; 2023.8 was that of the third of 2025, 2023.10 that of the first of 2026.
+// https://docs.aws.amazon.com/linux/al2023/release-notes/relnotes.html
+func amazonLinux2023(day string) string {
+	date, err := time.Parse("20060102", day)
+	if err != nil { // the release of an image that has no date
+		return "2023." + day
+	}
+	quarter := date.Year()*4 + int(date.Month()-1)/3
+	return fmt.Sprintf("2023.%d.%s", max(0, quarter-(2026*4-10)), day)
+}
+
 // release writes what says which system this is.
 func (w *writer) release() {
 	day := w.o.Release[strings.LastIndexByte(w.o.Release, '-')+1:] // "1.35.4-20261105"
@@ -243,14 +256,15 @@ HOME_URL="https://amazonlinux.com/"
 SUPPORT_END="2026-06-30"
 `
 	case AL2023:
-		system = "Amazon Linux release 2023." + day + " (Amazon Linux)"
+		version := amazonLinux2023(day)
+		system = "Amazon Linux release " + version + " (Amazon Linux)"
 		osRelease = `NAME="Amazon Linux"
 VERSION="2023"
 ID="amzn"
 ID_LIKE="fedora"
 VERSION_ID="2023"
 PLATFORM_ID="platform:al2023"
-PRETTY_NAME="Amazon Linux 2023.` + day + `"
+PRETTY_NAME="Amazon Linux ` + version + `"
 ANSI_COLOR="0;33"
 CPE_NAME="cpe:2.3:o:amazon:amazon_linux:2023"
 HOME_URL="https://aws.amazon.com/linux/amazon-linux-2023/"
