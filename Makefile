@@ -103,7 +103,7 @@ goflags: ## print the flags of the Go command, with which one by hand finds what
 
 .PHONY: test-unit
 test-unit: ## run the tests that need Go alone: no root, no network, no setup; also on macOS
-	go test -short -vet=off -ldflags=-w ./cmd/... ./hack/... ./internal/... ./kubernetes ./node
+	go test -short -vet=off -ldflags=-w ./cmd/... ./hack/... ./internal/... ./kubernetes ./node ./test/facts
 
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
@@ -113,7 +113,7 @@ test: setup daemon test-daemon tested-bundles node tested-addons ## set up, buil
 # What has nodes is in a lane of its own, the longest first, lest nodes of several packages wait for each other; some
 # without nodes are with it, as the other lane would end later. Linked without what debuggers read, in two thirds of the
 # time, and not vetted again: "make check" does that.
-NODES := $(patsubst %,./test/%,nodegroup addon eksctl nodes demo container chaos efs faults volumes logs simulated)
+NODES := $(patsubst %,./test/%,nodegroup addon eksctl nodes demo container chaos efs facts faults volumes logs simulated)
 TEST  := GOGC=400 CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off -ldflags=-w -p $(PACKAGES) -timeout 60m
 .PHONY: test-nodes test-packages
 test-nodes:
