@@ -176,7 +176,7 @@ type Answer struct {
 
 // refusal has the code and the text of an error of aws, and rejection that of the API server by kubectl.
 var (
-	refusal   = regexp.MustCompile(`(?s)An error occurred \((\w+)\) when calling the \w+ operation(?: \(.*?\))?:(.*)`)
+	refusal   = regexp.MustCompile(`(?s)An error occurred \(([\w.]+)\) when calling the \w+ operation(?: \(.*?\))?:(.*)`)
 	rejection = regexp.MustCompile(`(?s)^(?:error: )?(?:Error from server|.*?: admission webhook.*?) \((\w+)\): (.*)`)
 )
 

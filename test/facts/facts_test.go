@@ -118,6 +118,13 @@ func (w *world) create(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &nodes); err != nil || len(nodes.Items) != 2 {
 		t.Fatalf("an active group of 2 has the nodes %s (%v)", out, err)
 	}
+	var group struct {
+		Nodegroup struct {
+			Resources struct{ AutoScalingGroups []struct{ Name string } }
+		}
+	}
+	w.AWS(&group, "eks", "describe-nodegroup", "--cluster-name", string(w.name), "--nodegroup-name", "workers")
+	w.variables["SCALING_GROUP"] = group.Nodegroup.Resources.AutoScalingGroups[0].Name
 	node := nodes.Items[0]
 	w.variables["NODE"] = node.Metadata.Name
 	w.variables["INSTANCE"] = node.Spec.ProviderID[strings.LastIndexByte(node.Spec.ProviderID, '/')+1:]
