@@ -238,6 +238,9 @@ func (p *planner) structure(t reflect.Type, schema *smithy.Schema) *plan {
 			if c.Max == nil && fl.plan.limit != nil {
 				c.Max = fl.plan.limit.Max
 			}
+			if p.service.takesEmptyMaps && fl.plan.kind == kindMap && !c.Required {
+				c.Min = nil
+			}
 			fl.limit = &c
 		}
 		pl.fields = append(pl.fields, fl)

@@ -34,6 +34,10 @@ type Service struct {
 	// when it is a payload. It is for services whose protocol is RestXML, and optional.
 	BodyLimit func(*http.Request) int64
 
+	// takesEmptyMaps is set where an optional map that is empty is none, whatever minimum the model has: EKS takes the
+	// empty tags that eksctl sends with Fargate profiles.
+	takesEmptyMaps bool
+
 	// longest is the maximum length of a text in a request of a query protocol, where the model has none; 131,072 when 0.
 	longest float64
 
@@ -83,8 +87,8 @@ var (
 	}
 	EKS = &Service{
 		Name: "eks", SigningName: "eks", ActionPrefix: "eks", Protocol: RestJSON1, APIVersion: "2017-11-01",
-		PageSize: 100,
-		invalid:  "InvalidParameterException", mismatch: "InvalidParameterException",
+		PageSize: 100, takesEmptyMaps: true,
+		invalid: "InvalidParameterException", mismatch: "InvalidParameterException",
 		badToken: "InvalidParameterException",
 	}
 	EKSAuth = &Service{

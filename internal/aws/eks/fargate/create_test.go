@@ -73,6 +73,29 @@ func TestCreateFargateProfileWithEverything(t *testing.T) {
 	}
 }
 
+// eksctl sends tags without any when it is not told of some.
+func TestEmptyTagsAreNone(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.Create("c")
+	in := profile("c", "fp")
+	in.Tags = map[string]string{}
+	out, err := w.Client.CreateFargateProfile(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.FargateProfile.Tags) > 0 {
+		t.Errorf("tags %v", out.FargateProfile.Tags)
+	}
+	// To tag is another matter: there the tags are what is asked for.
+	_, err = w.Client.TagResource(t.Context(), &eks.TagResourceInput{
+		ResourceArn: out.FargateProfile.FargateProfileArn, Tags: map[string]string{},
+	})
+	if got := ekstest.FailureOf(t, err); got.Status != 400 {
+		t.Errorf("without tags: %+v", got)
+	}
+}
+
 // Without subnets a profile has the private ones of its cluster.
 func TestFargateProfileHasThePrivateSubnets(t *testing.T) {
 	t.Parallel()
