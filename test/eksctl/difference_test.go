@@ -24,6 +24,17 @@ func TestAnAnswerIsAwaitedWhereTheRecordedOneStays(t *testing.T) {
 	if problem := difference([]leaf{{"addon.status", "CREATING"}}, nil); problem == "" {
 		t.Error("a member may be away")
 	}
+	none, err := flatten([]byte(`{"fargateProfileNames": []}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := flatten([]byte(`{"fargateProfileNames": ["demo"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if difference(none, one) == "" || difference(one, none) == "" || difference(none, none) != "" {
+		t.Error("a list that was empty is not awaited to be empty")
+	}
 	if problem := difference([]leaf{{"addon.health.issues[].code", ""}}, nil); problem != "" {
 		t.Errorf("an issue is missed: %s", problem)
 	}

@@ -1,13 +1,19 @@
 // Package eksctl runs eksctl, unmodified, from the first cluster to nothing left.
 //
 // The recordings below testdata have what each command of eksctl sent to AWS's services, and the members and statuses
-// of the answers. The test sends the same requests again and compares the answers. That takes a fraction of the time of
-// eksctl, which sleeps mostly. The test runs eksctl itself where CORACLE_TEST is "all" and eksctl is in the path. With
+// of the answers. The tests send the same requests again and compare the answers. That takes a fraction of the time of
+// eksctl, which sleeps mostly. The tests run eksctl itself where CORACLE_TEST is "all" and eksctl is in the path. With
 // eksctl in the path,
 //
-//	go test -tags crashpoints ./test/eksctl -record -timeout 1h
+//	go test -tags crashpoints ./test/eksctl -record -timeout 2h
 //
-// makes the recordings anew.
+// makes the recordings anew. A recording refers to nothing in the others, so -run may select some commands, with those
+// that they need:
+//
+//	go test -tags crashpoints ./test/eksctl -record -run 'TestEksctl$/^(create-cluster|get-addon|delete-cluster)$'
+//
+// What that records of a command late in the life, as of the cluster's deletion, is not what the whole life needs:
+// restore it.
 package eksctl
 
 import (
@@ -103,6 +109,20 @@ var steps = []step{
 		"eksctl delete podidentityassociation --cluster ironman-2022 --namespace default --service-account-name app",
 		"all tasks were completed successfully"},
 
+	{"create-fargateprofile", "eksctl create fargateprofile --cluster ironman-2022 --name demo --namespace fargate " +
+		"--labels tier=web",
+		`created Fargate profile "demo"`},
+	{"get-fargateprofile", "eksctl get fargateprofile --cluster ironman-2022 -o yaml", "status: ACTIVE"},
+	{"delete-fargateprofile", "eksctl delete fargateprofile --cluster ironman-2022 --name demo --wait",
+		`deleted Fargate profile "demo"`},
+	// With the last profile eksctl deletes the stack of the role, unless it is to wait.
+	{"create-fargateprofile-of-file", "eksctl create fargateprofile -f testdata/fargate.yaml",
+		`created Fargate profile "batch"`},
+	{"delete-last-fargateprofile", "eksctl delete fargateprofile --cluster ironman-2022 --name batch",
+		"deleting unused fargate role"},
+	{"wait-fargateprofile-deleted",
+		"aws eks wait fargate-profile-deleted --cluster-name ironman-2022 --fargate-profile-name batch", ""},
+
 	{"update-cluster-logging", "eksctl utils update-cluster-logging --cluster ironman-2022 " +
 		"--enable-types all --approve",
 		""},
@@ -126,8 +146,32 @@ var steps = []step{
 	{"delete-cluster", "eksctl delete cluster --name ironman-2022 --wait", "all cluster resources were deleted"},
 }
 
+// fargateSteps are the commands of the life of a cluster without nodes. eksctl has CoreDNS run on Fargate, and waits
+// until it does.
+var fargateSteps = []step{
+	{"create-cluster", "eksctl create cluster --name stark-2022 --version 1.35 --fargate",
+		`"coredns" is now scheduled onto Fargate`},
+	{"create-fargateprofile", "eksctl create fargateprofile --cluster stark-2022 --namespace fargate --name demo",
+		`created Fargate profile "demo"`},
+	{"get-fargateprofile", "eksctl get fargateprofile --cluster stark-2022", "fp-default"},
+	{"delete-fargateprofile", "eksctl delete fargateprofile --cluster stark-2022 --name demo --wait",
+		`deleted Fargate profile "demo"`},
+	{"wait-fargateprofile-deleted",
+		"aws eks wait fargate-profile-deleted --cluster-name stark-2022 --fargate-profile-name demo", ""},
+	{"delete-cluster", "eksctl delete cluster --name stark-2022 --wait", "all cluster resources were deleted"},
+}
+
 func TestEksctl(t *testing.T) {
-	testenv.NeedsAll(t, "it takes more than ten minutes on two busy cores")
+	if !*record {
+		testenv.NeedsAll(t, "it takes more than ten minutes on two busy cores")
+	}
+	follow(t, steps, "testdata")
+}
+
+func TestEksctlFargate(t *testing.T) { follow(t, fargateSteps, filepath.Join("testdata", "fargate")) }
+
+// follow runs the commands of a life, or replays their recordings, which are in a directory.
+func follow(t *testing.T, steps []step, recordings string) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	_, err := exec.LookPath("eksctl")
@@ -140,14 +184,14 @@ func TestEksctl(t *testing.T) {
 		l.recorder = newRecorder(t, l.Endpoint)
 	}
 	before := l.resources(t)
-	recordings := &replayer{endpoint: l.Endpoint, config: l.Config(), translated: translation{}}
+	replayer := &replayer{endpoint: l.Endpoint, config: l.Config(), translated: translation{}}
 	for _, s := range steps {
 		if !t.Run(s.name, func(t *testing.T) {
-			recording := filepath.Join("testdata", s.name+".json")
+			recording := filepath.Join(recordings, s.name+".json")
 			if live {
 				l.run(t, s, recording)
 			} else {
-				recordings.replay(t, recording)
+				replayer.replay(t, recording)
 			}
 		}) {
 			t.FailNow()

@@ -117,6 +117,9 @@ func jsonMembers(path string, value any) []leaf {
 			found = append(found, jsonMembers(strings.TrimPrefix(path+"."+name, "."), v[name])...)
 		}
 	case []any:
+		if len(v) == 0 { // which is not the path of its items: an empty list is awaited, too
+			found = append(found, leaf{Path: path})
+		}
 		for _, item := range v {
 			found = append(found, jsonMembers(path+"[]", item)...)
 		}
