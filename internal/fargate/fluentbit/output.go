@@ -187,21 +187,28 @@ func newCloudWatch(s *section, golang bool) *CloudWatch {
 	return c
 }
 
-// awsHost matches the hosts of the APIs that the router asks, with a port. Others of amazonaws.com are customers'.
+// awsHost matches the hosts of the APIs that the router asks, with a port. Its submatches are the Regions: others of
+// amazonaws.com are customers', such as logs.s3.amazonaws.com, which is a bucket.
 var awsHost = regexp.MustCompile(
-	`^((vpce-[a-z0-9-]+\.)?(logs|sts)(-fips)?\.[a-z0-9-]+(\.vpce)?|sts)\.amazonaws\.com(\.cn)?(:443)?$`)
+	`^((logs|sts)(-fips)?\.([a-z0-9-]+)|vpce-[a-z0-9-]+\.(logs|sts)(-fips)?\.([a-z0-9-]+)\.vpce|sts)` +
+		`\.amazonaws\.com(\.cn)?(:443)?$`)
 
-// endpoint returns the URL of an endpoint of AWS, which may be a host alone. Others would get requests with a signature
-// of the pod execution role, good for AWS as well.
+// regionCode matches the codes of Regions, and no other parts of names, such as s3.
+var regionCode = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+){1,3}-[0-9]{1,2}$`)
+
+// endpoint returns the URL of an endpoint of AWS in the Region of the output, which may be a host alone. Others would
+// get requests with a signature of the pod execution role, good for AWS as well.
 func (s *section) endpoint(key string) string {
 	p := s.property(key)
 	if p == nil {
 		return ""
 	}
 	host := strings.TrimSuffix(strings.TrimPrefix(p.value, "https://"), "/")
-	if !awsHost.MatchString(host) {
-		s.recordError(p, fmt.Sprintf("%s is %.60q, which is not a host of AWS, with https alone", p.key, p.value),
-			"write it like logs.us-east-1.amazonaws.com")
+	const ofService, ofEndpoint = 4, 7 // submatches
+	m, region := awsHost.FindStringSubmatch(host), s.stringValue("region", "")
+	if m == nil || m[1] != "sts" && (m[ofService]+m[ofEndpoint] != region || !regionCode.MatchString(region)) {
+		s.recordError(p, fmt.Sprintf("%s is %.60q, which is not a host of AWS in the Region of the output, with https alone",
+			p.key, p.value), "write it like logs.us-east-1.amazonaws.com")
 	}
 	return "https://" + host
 }
