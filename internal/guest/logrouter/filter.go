@@ -73,8 +73,15 @@ func (p *pipeline) process(r record) []record {
 				}
 				continue
 			}
+			before := r
 			if keep = p.apply(i, f, &r); !keep {
 				break
+			}
+			// Filters share values: a copy takes no memory until it is written, and each nested copy doubles what is written.
+			if isLarger(r.body, maxValues) {
+				p.warnOnce("values", fmt.Sprintf("the filters make more than %d values of a record: the filter number %d is "+
+					"not applied", maxValues, i+1))
+				r = before
 			}
 		}
 		if keep {

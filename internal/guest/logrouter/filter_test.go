@@ -309,3 +309,49 @@ func TestParseTime(t *testing.T) {
 		}
 	}
 }
+
+// TestFiltersThatDouble has filters that copy a record into itself, again and again: 2^18 times the line.
+func TestFiltersThatDouble(t *testing.T) {
+	t.Parallel()
+	const double = "[FILTER]\n    Name modify\n    Match *\n    Hard_copy a b\n" +
+		"[FILTER]\n    Name nest\n    Match *\n    Operation nest\n    Wildcard *\n    Nest_under a\n"
+	config, err := fluentbit.Parse(map[string]string{"filters.conf": strings.Repeat(double, 18),
+		"output.conf": "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n    region eu-west-1\n    log_group_name g\n" +
+			"    log_stream_name s\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPipeline(config, fixed{}, time.Now, &processLog{w: t.Output(), now: time.Now})
+	records := p.process(record{tag: "t", body: object{{"a", strings.Repeat("x", 1000)}}})
+	if len(records) != 1 || isLarger(records[0].body, maxValues) {
+		t.Fatalf("%d records", len(records))
+	}
+	if text := appendJSON(nil, records[0].body, maxEvent); len(text) > maxEvent+2000 {
+		t.Errorf("the record has %d bytes as JSON", len(text))
+	}
+}
+
+// TestLargeRecords counts values, and writes no more of them than is sent.
+func TestLargeRecords(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		body object
+		most int
+		want bool
+	}{
+		{object{}, 0, false}, {object{{"a", 1}}, 0, true}, {object{{"a", 1}}, 1, false},
+		{object{{"a", []any{"x", "y"}}}, 2, true}, {object{{"a", []any{"x", "y"}}}, 3, false},
+		{object{{"a", object{{"b", nil}}}, {"c", nil}}, 2, true},
+	} {
+		if got := isLarger(test.body, test.most); got != test.want {
+			t.Errorf("%v has more than %d values: %t", test.body, test.most, got)
+		}
+	}
+	body := object{{"a", "x"}}
+	for range 60 {
+		body = object{{"a", body}, {"b", []any{body, body}}}
+	}
+	if text := appendJSON(nil, body, maxEvent); len(text) <= maxEvent || len(text) > 2*maxEvent {
+		t.Errorf("the record has %d bytes as JSON", len(text))
+	}
+}

@@ -251,7 +251,7 @@ func through(t *testing.T, files map[string]string, metadata metadataSource, tag
 	p := newPipeline(c, metadata, func() time.Time { return start }, log)
 	var lines []string
 	for _, r := range p.process(record{time: start, tag: tag, body: o}) {
-		line := string(appendJSON(nil, r.body))
+		line := string(appendJSON(nil, r.body, maxEvent))
 		if r.tag != tag {
 			line = r.tag + " " + line
 		}

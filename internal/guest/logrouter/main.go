@@ -125,7 +125,7 @@ func (r *router) shipProcessLog(c *Config, awsConfig aws.Config, now func() time
 		defer o.mu.Unlock()
 		if len(o.pending) < maxProcessEvents {
 			o.pending = append(o.pending, &event{at: at.UnixMilli(), group: group, stream: stream,
-				message: string(appendJSON(nil, object{{"log", line}}))})
+				message: string(appendJSON(nil, object{{"log", line}}, maxEvent))})
 		}
 	}
 }

@@ -111,16 +111,16 @@ func (o *output) event(r *record) *event {
 		if s, isText := v.(string); isText {
 			message = strings.ToValidUTF8(s, "\uFFFD")
 		} else {
-			message = string(appendJSON(nil, v))
+			message = string(appendJSON(nil, v, maxEvent))
 		}
 	} else {
-		message = string(appendJSON(nil, r.body))
+		message = string(appendJSON(nil, r.body, maxEvent))
 	}
 	if message == "" {
 		return nil
 	}
 	if len(message) > maxEvent {
-		o.log.warn(o.component, "[size=%d] Truncating event which is larger than max size allowed by CloudWatch",
+		o.log.warn(o.component, "[size>=%d] Truncating event which is larger than max size allowed by CloudWatch",
 			len(message))
 		end := maxEvent
 		for !utf8.RuneStart(message[end]) {

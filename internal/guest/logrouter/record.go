@@ -196,8 +196,32 @@ func decode(d *json.Decoder, depth int, values *int) (any, error) {
 	}
 }
 
-// appendJSON appends a value as JSON.
-func appendJSON(b []byte, v any) []byte {
+// isLarger reports whether an object has more than a number of values, each counted as often as it would be written.
+func isLarger(o object, most int) bool {
+	var left func(v any, most int) int
+	left = func(v any, most int) int {
+		most--
+		switch v := v.(type) {
+		case object:
+			for i := 0; i < len(v) && most >= 0; i++ {
+				most = left(v[i].value, most)
+			}
+		case []any:
+			for i := 0; i < len(v) && most >= 0; i++ {
+				most = left(v[i], most)
+			}
+		}
+		return most
+	}
+	return left(o, most+1) < 0 // the object itself is none of them
+}
+
+// appendJSON appends a value as JSON. It ends within a value of the end when the text has become larger than limit: the
+// text is to be cut then, and is not JSON.
+func appendJSON(b []byte, v any, limit int) []byte {
+	if len(b) > limit {
+		return b
+	}
 	switch v := v.(type) {
 	case object:
 		b = append(b, '{')
@@ -205,9 +229,12 @@ func appendJSON(b []byte, v any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
+			if len(b) > limit {
+				return b
+			}
 			b = appendQuoted(b, p.key)
 			b = append(b, ':')
-			b = appendJSON(b, p.value)
+			b = appendJSON(b, p.value, limit)
 		}
 		return append(b, '}')
 	case []any:
@@ -216,7 +243,10 @@ func appendJSON(b []byte, v any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendJSON(b, e)
+			if len(b) > limit {
+				return b
+			}
+			b = appendJSON(b, e, limit)
 		}
 		return append(b, ']')
 	case string:
