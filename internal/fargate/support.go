@@ -2,9 +2,12 @@ package fargate
 
 import (
 	"fmt"
+	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -138,12 +141,52 @@ func unsupportedVolumes(volumes []corev1.Volume, claims map[string]string) (unsu
 				unsupported = append(unsupported, v.Name+" not supported because: "+problem)
 			}
 		case v.EmptyDir != nil, v.Secret != nil, v.ConfigMap != nil, v.Projected != nil, v.DownwardAPI != nil,
-			v.NFS != nil:
+			v.NFS != nil && nfsProblem(v.NFS) == "":
+		case v.NFS != nil:
+			unsupported = append(unsupported, v.Name+" not supported because: "+nfsProblem(v.NFS))
 		default:
 			unsupported = append(unsupported, v.Name+" is of an unsupported volume Type")
 		}
 	}
 	return unsupported
+}
+
+// hostName matches the names of servers of NFS. What begins with a hyphen is an option of mount(8).
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// Bounds of a volume of NFS, in bytes.
+const (
+	maxServer = 253
+	maxExport = 1024
+)
+
+// nfsProblem returns why a volume of NFS is not mounted, or "".
+func nfsProblem(v *corev1.NFSVolumeSource) string {
+	address, err := netip.ParseAddr(v.Server)
+	isAddress := err == nil && address.Zone() == ""
+	switch {
+	case len(v.Server) > maxServer || !isAddress && !hostName.MatchString(v.Server):
+		return fmt.Sprintf("NFS server %.60q is neither a host name nor an IP address", v.Server)
+	case len(v.Path) > maxExport || !strings.HasPrefix(v.Path, "/") || slices.Contains(strings.Split(v.Path, "/"), "..") ||
+		strings.ContainsFunc(v.Path, unicode.IsControl):
+		return fmt.Sprintf("NFS path %.60q is not an absolute path of at most %d bytes without ..", v.Path, maxExport)
+	}
+	return ""
+}
+
+// NFSSources returns the sources of the volumes of NFS of a pod as the kubelet mounts them: "SERVER:PATH".
+func NFSSources(pod *corev1.Pod) (sources []string) {
+	for _, v := range pod.Spec.Volumes {
+		if v.NFS == nil {
+			continue
+		}
+		server := v.NFS.Server
+		if address, err := netip.ParseAddr(server); err == nil && address.Is6() && !address.Is4In6() {
+			server = "[" + server + "]"
+		}
+		sources = append(sources, server+":"+v.NFS.Path)
+	}
+	return sources
 }
 
 // VolumeClaims returns the names of the persistent volume claims of a pod, each once.

@@ -40,6 +40,11 @@ func TestUnsupported(t *testing.T) {
 		return volume(corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}})
 	}
+	nfs := func(server, path string) corev1.PodSpec {
+		return volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: server, Path: path}})
+	}
+	const noServer, noServerEnd = "volumes not supported: v not supported because: NFS server ",
+		" is neither a host name nor an IP address"
 	for name, test := range map[string]struct {
 		spec corev1.PodSpec
 		want string
@@ -86,13 +91,25 @@ func TestUnsupported(t *testing.T) {
 		"configMap":   {volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}), ""},
 		"projected":   {volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}), ""},
 		"downwardAPI": {volume(corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{}}), ""},
-		"nfs":         {volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), ""},
-		"claim":       {claim("c"), ""},
-		"bad claim":   {claim("bad"), "volumes not supported: v not supported because: PVC bad not bound"},
-		"hostPath":    {volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), unsupportedVolume},
-		"csi":         {volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}), unsupportedVolume},
-		"ephemeral":   {volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}), unsupportedVolume},
-		"image":       {volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{}}), unsupportedVolume},
+		"nfs":         {nfs("fs-1.efs.eu-west-1.amazonaws.com", "/a b"), ""},
+		"nfs by IPv4": {nfs("10.0.1.5", "/"), ""},
+		"nfs by IPv6": {nfs("fd00::1", "/"), ""},
+		"an option of mount(8)": {nfs("-aT/var/lib/kubelet/x", "/fstab"), "volumes not supported: v not supported because: " +
+			`NFS server "-aT/var/lib/kubelet/x" is neither a host name nor an IP address`},
+		"an interface":    {nfs("fe80::1%eth0", "/"), noServer + `"fe80::1%eth0"` + noServerEnd},
+		"no server":       {nfs("", "/"), noServer + `""` + noServerEnd},
+		"an option, only": {nfs("-a", "/"), noServer + `"-a"` + noServerEnd},
+		"two words":       {nfs("a b", "/"), noServer + `"a b"` + noServerEnd},
+		"a path that leads out": {nfs("h", "/a/../b"), "volumes not supported: v not supported because: " +
+			`NFS path "/a/../b" is not an absolute path of at most 1024 bytes without ..`},
+		"a relative path": {nfs("h", "a"), "volumes not supported: v not supported because: " +
+			`NFS path "a" is not an absolute path of at most 1024 bytes without ..`},
+		"claim":     {claim("c"), ""},
+		"bad claim": {claim("bad"), "volumes not supported: v not supported because: PVC bad not bound"},
+		"hostPath":  {volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), unsupportedVolume},
+		"csi":       {volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}), unsupportedVolume},
+		"ephemeral": {volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}), unsupportedVolume},
+		"image":     {volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{}}), unsupportedVolume},
 		"EBS": {volume(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}),
 			unsupportedVolume},
 		"two volumes": {corev1.PodSpec{Volumes: []corev1.Volume{{Name: "a"}, {Name: "b"}}},
@@ -158,5 +175,17 @@ func TestClaimProblem(t *testing.T) {
 		if got := ClaimProblem("c", test.claim, test.volume); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
+	}
+}
+
+func TestNFSSources(t *testing.T) {
+	t.Parallel()
+	nfs := func(server, path string) corev1.Volume {
+		return corev1.Volume{VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: server, Path: path}}}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{nfs("h", "/a"), {}, nfs("fd00::1", "/"),
+		nfs("::ffff:10.0.0.1", "/")}}}
+	if got := NFSSources(pod); !slices.Equal(got, []string{"h:/a", "[fd00::1]:/", "::ffff:10.0.0.1:/"}) {
+		t.Errorf("the sources are %q", got)
 	}
 }
