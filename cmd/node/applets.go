@@ -15,6 +15,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/containertrust"
 	"github.com/coracle-eks/coracle/internal/guest/efsmount"
 	"github.com/coracle-eks/coracle/internal/guest/fargate"
+	"github.com/coracle-eks/coracle/internal/guest/fargatemount"
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 	"github.com/coracle-eks/coracle/internal/guest/initd"
 	"github.com/coracle-eks/coracle/internal/guest/kubeproxy"
@@ -50,7 +51,8 @@ var applets = map[string]applet{
 	"sudo":         runSudo,
 	"mount.efs":    func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },
 
-	"fargate": func(args []string) int { return fargate.Main(args, os.Stdout, os.Stderr) },
+	"fargate":         func(args []string) int { return fargate.Main(args, os.Stdout, os.Stderr) },
+	fargatemount.Name: func(args []string) int { return fargatemount.Main(args, os.Stdout, os.Stderr) }, // of Fargate machines
 
 	"eks-bootstrap":         func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
 	"get-ecr-uri":           func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },
@@ -67,7 +69,7 @@ var applets = map[string]applet{
 		c := warmpool.Command{IMDS: &imds.Client{}, Stderr: os.Stderr, Systemctl: control.Systemctl}
 		return c.Run(context.Background(), args)
 	},
-	"runc":               containertrust.Main, // of machines that were made before there was coracle-runc
+	"runc":               func(args []string) int { return containertrust.Main("runc", args) }, // of machines that were made before there was coracle-runc
 	"pull-sandbox-image": func([]string) int { return bootstrap.PullSandboxImage(os.Stdout, os.Stderr) },
 }
 

@@ -26,21 +26,21 @@ const fargatePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "we
 "securityContext": {"sysctls": [{"name": "net.ipv4.ip_local_port_range", "value": "40000 50000"}]},
 "containers": [{"name": "web", "image": "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
 "imagePullPolicy": "IfNotPresent", "securityContext": {"runAsUser": 1000, "capabilities": {"add": ["NET_RAW"]}},
-"volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/w", "subPath": "w"}]}],
-"volumes": [{"name": "v", "emptyDir": {}}]}}`
+"volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/w", "subPath": "w"},
+{"name": "m", "mountPath": "/m"}]}],
+"volumes": [{"name": "v", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]}}`
 
 // fargatePodUID is the UID of the pod that the machine is for.
 const fargatePodUID = "0a1b2c3d-1111-2222-3333-444455556666"
 
-// TestFargate boots the machine of a Fargate pod, and runs a pod on it.
-func TestFargate(t *testing.T) {
-	t.Parallel()
+// newFargateMachine boots the machine of a Fargate pod.
+func newFargateMachine(t *testing.T) *machine {
 	m := newMachine(t, rootfs.AL2023, "1.35", "")
 	m.isFargate = true
-	providerID := "aws:///eu-west-1a/19bf1ab524-15c9a381b2364958b32dba8ceaed0cbb/fargate-" + privateDNS
 	config, err := json.Marshal(fargate.Config{Cluster: "demo", Region: region, Zone: region + "a",
 		NodeName: "fargate-" + privateDNS, Address: privateIP, Endpoint: m.endpoint, CertificateAuthority: m.ca,
-		ServiceCIDR: "172.20.0.0/16", ProviderID: providerID, PodUID: fargatePodUID, CPU: 250, Memory: 512, Version: "1.35"})
+		ServiceCIDR: "172.20.0.0/16", ProviderID: fargateProviderID, PodUID: fargatePodUID, CPU: 250, Memory: 512,
+		Version: "1.35"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +55,60 @@ func TestFargate(t *testing.T) {
 		boot.FargateFile + `; printf %s "$1" >` + boot.FargateTokenFile + "; exec " + rootfs.Init + " init",
 		string(config), fargateToken}
 	m.on()
+	return m
+}
+
+// runStaticPod has the kubelet run a pod, without an API server that has it.
+func (m *machine) runStaticPod(manifest string) {
+	m.t.Helper()
+	m.run("sed", "-i", "s|$| --pod-manifest-path=/etc/kubernetes/manifests|", "/etc/eks/fargate/kubelet")
+	m.run("bash", "-c", `printf %s "$0" >/etc/kubernetes/manifests/web.json`, manifest)
+	m.run("systemctl", "restart", "fargate-kubelet")
+}
+
+// TestFargateMounts has a volume of NFS name an option of mount(8) where its server stands: -aT FILE mounts all that
+// the file says, which the pod has written, as root of the machine.
+func TestFargateMounts(t *testing.T) {
+	t.Parallel()
+	m := newFargateMachine(t)
+	m.untilNode()
+	m.untilBooted()
+	const volume = "/var/lib/kubelet/pods/" + fargatePodUID + "/volumes/kubernetes.io~empty-dir/v"
+	m.runStaticPod(strings.NewReplacer(`"volumeMounts": [`, `"volumeMounts": [{"name": "n", "mountPath": "/n"}, `,
+		`"volumes": [`, `"volumes": [{"name": "n", "nfs": {"server": "-aT`+volume+`/x", "path": "/fstab"}}, `).
+		Replace(fargatePod))
+	eventually.True(t, "the kubelet has made the volume of the pod", func() bool {
+		return m.inside("test", "-d", volume).Run() == nil
+	})
+	m.run("bash", "-c", `mkdir $0/x:; printf '#!/bin/sh\n' >$0/x:/runc; chmod +x $0/x:/runc
+		echo "$0/x:/runc /usr/lib/coracle/runc nfs bind 0 0" >$0/x:/fstab`, volume)
+	refused := func() bool {
+		return strings.Contains(m.run("journalctl", "--no-pager", "-u", "fargate-kubelet"), "which is not a source")
+	}
+	replaced := func() bool { return m.run("head", "-c", "2", "/usr/lib/coracle/runc") == "#!" }
+	eventually.True(t, "the mount is refused", func() bool { return refused() || replaced() })
+	if replaced() {
+		t.Fatal("the pod has put a program of its own in the place of runc")
+	}
+	// It would have: the words do so with the mount(8) of the system.
+	m.run("/usr/bin/mount", "-t", "nfs", "-aT"+volume+"/x:/fstab", "/mnt")
+	if !replaced() {
+		t.Error("what was refused does no harm")
+	}
+}
+
+// fargateProviderID is that of the node.
+const fargateProviderID = "aws:///eu-west-1a/19bf1ab524-15c9a381b2364958b32dba8ceaed0cbb/fargate-" + privateDNS
+
+// TestFargate boots the machine of a Fargate pod, and runs a pod on it.
+func TestFargate(t *testing.T) {
+	t.Parallel()
+	m := newFargateMachine(t)
 	n := m.untilNode()
 	if report := m.untilBooted(); !report.Network || report.UserData != "" || len(report.FailedUnits) > 0 {
 		t.Errorf("the boot is reported as %+v", report)
 	}
-	if n.Name != "fargate-"+privateDNS || n.Spec.ProviderID != providerID || n.Status.Capacity.Pods().Value() != 1 {
+	if n.Name != "fargate-"+privateDNS || n.Spec.ProviderID != fargateProviderID || n.Status.Capacity.Pods().Value() != 1 {
 		t.Errorf("the node is %s, %s, for %s pods", n.Name, n.Spec.ProviderID, n.Status.Capacity.Pods())
 	}
 	for name, want := range map[string]string{"eks.amazonaws.com/compute-type": "fargate",
@@ -86,10 +135,11 @@ func TestFargate(t *testing.T) {
 		}
 	}
 	m.contains("/etc/resolv.conf", m.read("/etc/resolv.conf"), "nameserver 10.0.0.2")
+	if plugins := m.run("ctr", "plugins", "ls"); strings.Contains(plugins, " restart ") {
+		t.Errorf("containerd has the plugin that restarts containers:\n%s", plugins)
+	}
 
-	m.run("sed", "-i", "s|$| --pod-manifest-path=/etc/kubernetes/manifests|", "/etc/eks/fargate/kubelet")
-	m.run("bash", "-c", "printf %s '"+fargatePod+"' >/etc/kubernetes/manifests/web.json")
-	m.run("systemctl", "restart", "fargate-kubelet")
+	m.runStaticPod(fargatePod)
 	pids := func() []string {
 		out, _ := m.inside("pgrep", "-x", "pause").Output() // it fails when there is none
 		return strings.Fields(string(out))

@@ -8,4 +8,4 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/containertrust"
 )
 
-func main() { os.Exit(containertrust.Main(os.Args[1:])) }
+func main() { os.Exit(containertrust.Main(os.Args[0], os.Args[1:])) }

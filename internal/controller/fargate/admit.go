@@ -162,21 +162,10 @@ func (p *podPass) findProfile(
 // claimProblems returns what is wrong with the claims of a pod, by name.
 func (p *podPass) claimProblems(ctx context.Context, pod *corev1.Pod) (map[string]string, error) {
 	problems := map[string]string{}
-	core := p.server.scheduler.CoreV1()
 	for _, name := range fargate.VolumeClaims(pod) {
-		claim, err := core.PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			claim, err = nil, nil
-		}
-		var volume *corev1.PersistentVolume
-		if err == nil && claim != nil && claim.Spec.VolumeName != "" {
-			volume, err = core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				volume, err = nil, nil
-			}
-		}
+		claim, volume, err := p.getClaim(ctx, pod.Namespace, name)
 		if err != nil {
-			return nil, fmt.Errorf("read persistent volume claim %s: %w", name, err)
+			return nil, err
 		}
 		if problem := fargate.ClaimProblem(name, claim, volume); problem != "" {
 			problems[name] = problem

@@ -73,7 +73,7 @@ func TestAPodRunsOnAMachineOfItsOwn(t *testing.T) {
 	}
 	if config.Cluster != "demo" || config.NodeName != row.NodeName || config.Address != row.Address ||
 		config.ServiceCIDR != "10.100.0.0/16" || config.Endpoint != w.server.Host || config.CPU != 500 ||
-		config.Memory != 1024 || config.EFS || config.Logging != nil || config.Version != "1.35" ||
+		config.Memory != 1024 || config.EFSVolumes != nil || config.Logging != nil || config.Version != "1.35" ||
 		config.PodUID != string(pod.UID) {
 		t.Errorf("its node is to have %+v", config)
 	}
@@ -193,8 +193,56 @@ func TestPodsThatCannotRunAreToldWhy(t *testing.T) {
 	must(core.PersistentVolumeClaims("fargate").UpdateStatus(t.Context(), made, metav1.UpdateOptions{}))(t)
 	_, row := w.runs(pod)
 	instance := must(record.Instances(w.store).Get(t.Context(), record.EC2Key(account, region, row.InstanceID)))(t).Value
-	if !strings.Contains(string(instance.Fargate.NodeConfig), `"efs":true`) {
+	if !strings.Contains(string(instance.Fargate.NodeConfig), `"efsVolumes":{"files":"fs-1"}`) {
 		t.Errorf("its node is to have %s", instance.Fargate.NodeConfig)
+	}
+}
+
+// TestVolumesAreReplaced replaces the volume of a claim after its pod was admitted, and before it has a machine.
+func TestVolumesAreReplaced(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.active("fargate")
+	core := w.kube.CoreV1()
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "files"}, Spec: corev1.PersistentVolumeSpec{
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+			Driver: "efs.csi.aws.com", VolumeHandle: "fs-1"}}}}
+	must(core.PersistentVolumes().Create(t.Context(), volume, metav1.CreateOptions{}))(t)
+	made := must(core.PersistentVolumeClaims("fargate").Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "files"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: aws.String(""), VolumeName: "files",
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}}, metav1.CreateOptions{}))(t)
+	made.Status.Phase = corev1.ClaimBound
+	must(core.PersistentVolumeClaims("fargate").UpdateStatus(t.Context(), made, metav1.UpdateOptions{}))(t)
+
+	role := must(record.Roles(w.store).Get(t.Context(), record.RoleKey(account, "pods")))(t)
+	if err := record.Roles(w.store).Delete(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	pod := w.pod("fargate", "web", func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "files", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "files"}}}}
+	})
+	w.tells(pod, "Failed to assume PodExecutionRole")
+
+	if err := core.PersistentVolumes().Delete(t.Context(), "files", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	must(core.PersistentVolumes().Patch(t.Context(), "files", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))(t)
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{
+		Server: "-aT/var/lib/kubelet/x", Path: "/fstab"}}
+	must(core.PersistentVolumes().Create(t.Context(), volume, metav1.CreateOptions{}))(t)
+	must(record.Roles(w.store).Create(t.Context(), record.RoleKey(account, "pods"), role.Value))(t)
+	w.tells(pod, "Pod not supported on Fargate: PVC files bound to invalid PV files with nil CSI spec")
+	if row := w.row(pod); row.InstanceID != "" {
+		t.Errorf("the pod has a machine: %+v", row)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // nodeConfig returns the function that makes the configuration of the pod's node, once its address is known: all that
 // the node has to know of its cluster, as the user data of a managed node group says it.
-func (p *podPass) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *fargate.Logging) (
+func (p *podPass) nodeConfig(ctx context.Context, pod *corev1.Pod, volumes map[string]string, logging *fargate.Logging) (
 	func(address, nodeName, zone string) ([]byte, error), error) {
 	plane, err := p.c.planes.Get(ctx, p.cluster.Key())
 	if err != nil {
@@ -35,7 +35,7 @@ func (p *podPass) nodeConfig(ctx context.Context, pod *corev1.Pod, logging *farg
 		ServiceCIDR:          p.cluster.ServiceIPv4CIDR,
 		PodUID:               row.UID,
 		CPU:                  row.CPU, Memory: row.Memory, Version: plane.Value.Version,
-		EFS: len(fargate.VolumeClaims(pod)) > 0, // no others are admitted
+		EFSVolumes: volumes, NFS: fargate.NFSSources(pod),
 	}
 	if p.isIPv6() {
 		config.ServiceCIDR = p.cluster.ServiceIPv6CIDR

@@ -58,7 +58,14 @@ func (p *podPass) ensureMachine(ctx context.Context) (time.Duration, error) {
 		}
 		return p.recordLaunchFailure(ctx, launchBlockedMessage(row.Profile, reason))
 	}
-	config, err := p.nodeConfig(ctx, pod, logging)
+	volumes, problem, err := p.efsVolumes(ctx, pod)
+	if err != nil {
+		return 0, err
+	}
+	if problem != "" {
+		return p.recordLaunchFailure(ctx, fargate.UnsupportedPrefix+problem)
+	}
+	config, err := p.nodeConfig(ctx, pod, volumes, logging)
 	if err != nil {
 		return 0, err
 	}

@@ -12,12 +12,39 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
 const (
 	authority = "-----BEGIN CERTIFICATE-----\nours\n"
 	images    = "-----BEGIN CERTIFICATE-----\nthe image's\n"
 )
+
+// TestFargateByName creates a container by the name that containerd on a Fargate machine has for runc. What the machine
+// is for cannot be read, as when a mount covers the file: nothing is created, and nothing becomes of other words.
+func TestFargateByName(t *testing.T) {
+	t.Parallel()
+	bundle := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bundle, "config.json"), []byte(`{}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"create", "run", "restore"} {
+		log := filepath.Join(bundle, "log")
+		if status := Main("/usr/lib/coracle/fargate/"+boot.FargateRunc, []string{"--log=" + log, command, "--bundle", bundle,
+			"id"}); status != 1 {
+			t.Errorf("%s ends with %d", command, status)
+		}
+		reason, err := os.ReadFile(log)
+		if err != nil || !strings.Contains(string(reason), map[string]string{"restore": "checkpoints"}[command]) ||
+			command != "restore" && !strings.Contains(string(reason), boot.FargateFile) {
+			t.Errorf("%s is refused because of %s, %v", command, reason, err)
+		}
+		if err := os.Remove(log); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // TestExtend checks what containers of different images trust, and that nothing of the node gets into one.
 func TestExtend(t *testing.T) {

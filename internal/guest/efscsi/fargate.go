@@ -4,8 +4,10 @@ package efscsi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,14 +26,37 @@ func NodeMain(args []string) int {
 	flags.StringVar(&who.Instance, "node-id", "", "ID of the node in volume attachments")
 	flags.StringVar(&who.Region, "region", "", "region of the node")
 	flags.StringVar(&who.Zone, "zone", "", "availability zone of the node")
+	volumes := flags.String("volumes", "", "file with the volumes that may be mounted, by the names of persistent volumes")
 	kubelet := flags.String("kubelet-dir", "/var/lib/kubelet", "directory of kubelet")
 	return csidriver.Run(flags, args, func(ctx context.Context, log *slog.Logger) error {
-		return serveNode(ctx, log, who, efsMounter{csidriver.NewMounter(), who.Region}, *kubelet)
+		handles, err := readHandles(*volumes)
+		if err != nil {
+			return err
+		}
+		return serveNode(ctx, log, who, efsMounter{csidriver.NewMounter(), who.Region}, handles, *kubelet)
 	})
 }
 
-// serveNode serves the node's service to kubelet until the context ends.
-func serveNode(ctx context.Context, log *slog.Logger, who csidriver.Node, m mounter, kubelet string) error {
+// readHandles reads the handles of volumes from a file with a JSON object.
+func readHandles(file string) (map[string]string, error) {
+	if file == "" {
+		return nil, errors.New("--volumes is required")
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	handles := map[string]string{}
+	if err := json.Unmarshal(data, &handles); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return handles, nil
+}
+
+// serveNode serves the node's service to kubelet until the context ends. Volumes are mounted that have one of the
+// handles, by the names of their persistent volumes.
+func serveNode(ctx context.Context, log *slog.Logger, who csidriver.Node, m mounter, handles map[string]string,
+	kubelet string) error {
 	if who.Instance == "" || who.Region == "" || who.Zone == "" {
 		return errors.New("--node-id, --region and --zone are required")
 	}
@@ -45,6 +70,7 @@ func serveNode(ctx context.Context, log *slog.Logger, who csidriver.Node, m moun
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := newNode(options{}, who, m)
+	n.handles = handles
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()

@@ -10,7 +10,9 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/coracle-eks/coracle/internal/guest/csidriver"
@@ -27,12 +29,12 @@ func TestANodeWithoutMetadata(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	log := csidriver.NewLogger(2, false)
 	who := csidriver.Node{Instance: "fargate-ip-10-0-0-4.ec2.internal", Region: "us-east-1", Zone: "us-east-1a"}
-	if err := serveNode(t.Context(), log, csidriver.Node{}, nil, dir); err == nil {
+	if err := serveNode(t.Context(), log, csidriver.Node{}, nil, nil, dir); err == nil {
 		t.Error("a node without a name is served")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- serveNode(ctx, log, who, &csidrivertest.Mounter{}, dir) }()
+	go func() { ended <- serveNode(ctx, log, who, &csidrivertest.Mounter{}, nil, dir) }()
 	connect := func(socket string) *grpc.ClientConn {
 		c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
@@ -57,12 +59,48 @@ func TestANodeWithoutMetadata(t *testing.T) {
 		t.Error(err)
 	}
 	// Kubelet does not take it: it ends, and its unit starts it again.
-	go func() { ended <- serveNode(t.Context(), log, who, &csidrivertest.Mounter{}, dir) }()
+	go func() { ended <- serveNode(t.Context(), log, who, &csidrivertest.Mounter{}, nil, dir) }()
 	if _, err := registry.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no"},
 		grpc.WaitForReady(true)); err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; err == nil {
 		t.Error("a driver that kubelet does not take stays")
+	}
+}
+
+// TestVolumesOfAnotherHandle asks for volumes that were changed since the pod was scheduled.
+func TestVolumesOfAnotherHandle(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "volumes.json")
+	if err := os.WriteFile(file, []byte(`{"files":"fs-0123456789abcdef0::fsap-0123456789abcdef0"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	handles, err := readHandles(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readHandles(""); err == nil {
+		t.Error("a driver that knows no volumes is served")
+	}
+	n := newNode(options{}, csidriver.Node{}, &csidrivertest.Mounter{})
+	n.handles = handles
+	for _, test := range []struct {
+		name, handle string
+		want         codes.Code
+	}{
+		{"files", "fs-0123456789abcdef0::fsap-0123456789abcdef0", codes.OK},
+		{"files", "fs-0123456789abcdef0", codes.PermissionDenied},
+		{"others", "fs-0123456789abcdef0::fsap-0123456789abcdef0", codes.PermissionDenied},
+		{"others", "", codes.PermissionDenied},
+	} {
+		_, err := n.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: test.handle,
+			TargetPath: filepath.Join(t.TempDir(), "kubernetes.io~csi", test.name, "mount"),
+			VolumeCapability: &csi.VolumeCapability{
+				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+				AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER}}})
+		if status.Code(err) != test.want {
+			t.Errorf("%s of %s: %v, want %s", test.handle, test.name, err, test.want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ type node struct {
 	working  csidriver.InFlight
 	usage    usage
 	mounting chan struct{} // has one of each mount that is being made; nil where there is no limit
+	// handles are those of the volumes that may be mounted, by the names of their persistent volumes. Nil: all. On Fargate
+	// they are those that the pod was scheduled with: an administrator of the cluster may replace them later.
+	handles map[string]string
 }
 
 func newNode(o options, who csidriver.Node, m mounter) *node {
@@ -119,6 +123,12 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 	}
 	if err := checkCapabilities([]*csi.VolumeCapability{r.GetVolumeCapability()}); err != nil {
 		return nil, csidriver.Invalid("Volume capability not supported: %s", err)
+	}
+	// .../volumes/kubernetes.io~csi/NAME/mount
+	name := filepath.Base(filepath.Dir(target))
+	if handle, ok := n.handles[name]; n.handles != nil && (!ok || handle != r.GetVolumeId()) {
+		return nil, status.Errorf(codes.PermissionDenied, "the persistent volume %.253q is not the one that the pod was "+
+			"scheduled with, or has another volume handle (%.100q) since", name, r.GetVolumeId())
 	}
 	source, options, err := n.readVolume(r)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/imds"
 )
 
-// source finds credentials, in the order in which amazon-efs-utils looks for them.
+// source finds credentials, in the order in which amazon-efs-utils looks for them, unless they are fixed.
 type source struct {
 	env      func(string) string
 	home     string
@@ -27,6 +27,7 @@ type source struct {
 	client   *http.Client
 	region   string
 	endpoint string // of STS; empty: that of the region
+	fixed    func(context.Context) (aws.Credentials, error)
 }
 
 // ecsAddress is that of the credentials of containers, to which relative URIs belong.
@@ -34,6 +35,9 @@ const ecsAddress = "http://169.254.170.2"
 
 // credentials returns those that the options name, or the first that there are.
 func (s source) credentials(ctx context.Context, options map[string]string) (aws.Credentials, error) {
+	if s.fixed != nil {
+		return s.fixed(ctx)
+	}
 	if uri := options["awscredsuri"]; uri != "" {
 		return s.ofContainer(ctx, ecsAddress+uri, "")
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/guest/imds"
@@ -28,13 +29,26 @@ const (
 // lookupTime bounds how long names, regions and credentials are looked for.
 const lookupTime = 30 * time.Second
 
+// Options are about who runs mount.efs.
+type Options struct {
+	// Credentials returns the credentials of mounts with the option iam, where volumes may not choose them: on Fargate. Nil:
+	// they are looked for as amazon-efs-utils does.
+	Credentials func(context.Context) (aws.Credentials, error)
+}
+
 // Main runs mount.efs, and returns its exit status.
-func Main(args []string, stdout, stderr io.Writer) int {
+func Main(args []string, stdout, stderr io.Writer) int { return Run(Options{}, args, stdout, stderr) }
+
+// Run is [Main] with options.
+func Run(o Options, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "-V") {
 		fmt.Fprintln(stdout, "mount.efs of Coracle, with the options of amazon-efs-utils")
 		return 0
 	}
 	r, err := parse(args)
+	if err == nil && o.Credentials != nil {
+		err = r.checkFargate()
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitUsage
@@ -43,7 +57,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
 	m := mounter{imds: &imds.Client{}, lookup: net.DefaultResolver.LookupHost, mount: unix.Mount}
-	err = m.run(ctx, r, source{env: os.Getenv, home: home, imds: m.imds, client: http.DefaultClient})
+	err = m.run(ctx, r, source{env: os.Getenv, home: home, imds: m.imds, client: http.DefaultClient, fixed: o.Credentials})
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):

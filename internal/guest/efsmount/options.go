@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
 // request is what mount.efs is called for.
@@ -18,8 +16,7 @@ type request struct {
 	options    map[string]string
 	order      []string // of options, as given
 	verbose    bool
-	fake       bool   // do everything but mount(2)
-	root       string // of the machine, "/" except in tests
+	fake       bool // do everything but mount(2)
 }
 
 var (
@@ -156,14 +153,19 @@ func (r *request) check() error {
 			return wrong("The %s %.60q is malformed", key, r.options[key])
 		}
 	}
-	// The driver of a Fargate machine mounts what a cluster's users write, and reads files as root of the machine.
-	for _, key := range []string{"awscredsuri", "awsprofile", "jwtpath", "rolearn"} {
-		if has(key) && boot.IsFargate(r.root) {
-			return wrong("The %q option is not supported on Fargate: pods mount as their pod execution role", key)
-		}
-	}
 	if has("awscredsuri") && !strings.HasPrefix(r.options["awscredsuri"], "/") {
 		return wrong("awscredsuri %s is malformed", r.options["awscredsuri"])
+	}
+	return nil
+}
+
+// checkFargate refuses options about credentials: on Fargate mount.efs mounts what a cluster's users write, and would
+// read files as root of the machine, and send them away.
+func (r *request) checkFargate() error {
+	for _, key := range []string{"awscredsuri", "awsprofile", "jwtpath", "rolearn"} {
+		if _, ok := r.options[key]; ok {
+			return wrong("The %q option is not supported on Fargate: pods mount as their pod execution role", key)
+		}
 	}
 	return nil
 }

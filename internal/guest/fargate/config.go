@@ -35,8 +35,10 @@ type Config struct {
 	Memory  int64  `json:"memory"`            // MiB, of the machine
 	Version string `json:"version,omitempty"` // of Kubernetes, "1.35"; empty: that of the image
 
-	// EFS is set when the pod has volumes of the driver efs.csi.aws.com.
-	EFS bool `json:"efs,omitempty"`
+	// EFSVolumes are the volume handles of the persistent volumes of the driver efs.csi.aws.com that the pod was scheduled
+	// with, by their names; NFS are its sources of NFS, "SERVER:PATH". The machine mounts no others.
+	EFSVolumes map[string]string `json:"efsVolumes,omitempty"`
+	NFS        []string          `json:"nfs,omitempty"`
 	// Logging has the pod's logs routed; nil when logging is disabled.
 	Logging *Logging `json:"logging,omitempty"`
 }

@@ -28,6 +28,9 @@ const authorities = "/etc/pki/ca-trust/source/anchors/coracle.pem"
 // maxCredentials bounds what is read of the metadata service's answer, in bytes.
 const maxCredentials = 64 << 10
 
+// Credentials returns the credentials of the pod execution role, for what runs beside the pod.
+func Credentials(ctx context.Context) (imds.Credentials, error) { return credentialProcess{}.get(ctx) }
+
 // credentialProcess prints the credentials of the pod execution role as the AWS SDKs want them from a process.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
 type credentialProcess struct {

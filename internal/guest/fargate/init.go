@@ -26,6 +26,7 @@ const (
 	environment   = dir + "/environment"
 	kubeletEnv    = dir + "/kubelet"
 	efsEnv        = dir + "/efs"
+	efsVolumes    = dir + "/efs-volumes.json"
 	proxyConfig   = dir + "/kube-proxy.json"
 	routerConfig  = dir + "/log-router.json"
 	kubeletConfig = "/etc/kubernetes/kubelet/config.json"
@@ -36,6 +37,11 @@ const (
 	runtimeSpec      = "/etc/containerd/base-runtime-spec.json"
 	networkConfig    = "/etc/cni/net.d/10-fargate.conflist"
 	networkPlugin    = "/opt/cni/bin/" + pluginName
+
+	// programs is the directory of programs that what runs beside the pod finds before those of the system.
+	programs = "/usr/lib/coracle/fargate"
+	mount    = programs + "/mount" // of package fargatemount
+	runc     = programs + "/" + boot.FargateRunc
 )
 
 // Setup writes the configuration of a Fargate node.
@@ -106,8 +112,11 @@ func (s Setup) configureIdentity(c Config, _ rootfs.Image) error {
 		c.Region, rootfs.Init)); err != nil {
 		return err
 	}
+	if err := s.link(rootfs.Init, mount); err != nil {
+		return err
+	}
 	return s.writeEnvironment(environment, map[string]string{"AWS_CONFIG_FILE": awsConfig, "AWS_REGION": c.Region,
-		"AWS_EC2_METADATA_DISABLED": "true"})
+		"AWS_EC2_METADATA_DISABLED": "true", "PATH": programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"})
 }
 
 // writeEnvironment writes an EnvironmentFile= of a unit.
@@ -153,17 +162,21 @@ func (s Setup) configureContainerd(_ Config, image rootfs.Image) error {
 	if err := s.writeJSON(runtimeSpec, spec); err != nil {
 		return err
 	}
+	if err := s.link(rootfs.Runc, runc); err != nil {
+		return err
+	}
 	return s.writeFile(containerdConfig, rootfs.ContainerdConfig(rootfs.ContainerdOptions{
-		SandboxImage: image.SandboxImage, BaseRuntimeSpec: runtimeSpec, OwnNetwork: true,
+		SandboxImage: image.SandboxImage, BaseRuntimeSpec: runtimeSpec, OwnNetwork: true, Runc: runc,
 		DisabledPlugins: disabledPlugins,
 	}))
 }
 
-// disabledPlugins are the plugins of containerd that the CRI does without, and that would take memory.
+// disabledPlugins are the plugins of containerd that the CRI does without, and that would take memory, or start
+// containers that nobody has validated (restart).
 var disabledPlugins = []string{
 	"io.containerd.differ.v1.erofs", "io.containerd.image-verifier.v1.bindir", "io.containerd.internal.v1.restart",
-	"io.containerd.internal.v1.tracing", "io.containerd.mount-handler.v1.erofs", "io.containerd.nri.v1.nri",
-	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs",
+	"io.containerd.internal.v1.tracing", "io.containerd.monitor.container.v1.restart",
+	"io.containerd.mount-handler.v1.erofs", "io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs",
 	"io.containerd.snapshotter.v1.native", "io.containerd.tracing.processor.v1.otlp",
 }
 
@@ -256,18 +269,17 @@ func (s Setup) configureKubeProxy(c Config, _ rootfs.Image) error {
 	})
 }
 
-// configureVolumes runs the EFS CSI driver if the pod has volumes of it: its unit starts when the file exists.
-// mount.efs signs with the pod execution role where a volume is mounted with IAM.
+// configureVolumes runs the EFS CSI driver if the pod has volumes of it: its unit starts when the file exists. The
+// driver mounts the volumes that the pod was scheduled with, and no others.
 func (s Setup) configureVolumes(c Config, _ rootfs.Image) error {
-	if !c.EFS {
+	if len(c.EFSVolumes) == 0 {
 		return nil
 	}
-	args := fmt.Sprintf("--node-id=%s --region=%s --zone=%s", c.NodeName, c.Region, c.Zone)
-	return s.writeEnvironment(efsEnv, map[string]string{
-		"EFS_ARGS":                               args,
-		"AWS_CONTAINER_CREDENTIALS_FULL_URI":     credentialsURL,
-		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": boot.HostDir + "/" + boot.FargateTokenFile,
-	})
+	if err := s.writeJSON(efsVolumes, c.EFSVolumes); err != nil {
+		return err
+	}
+	return s.writeEnvironment(efsEnv, map[string]string{"EFS_ARGS": fmt.Sprintf(
+		"--node-id=%s --region=%s --zone=%s --volumes=%s", c.NodeName, c.Region, c.Zone, efsVolumes)})
 }
 
 // configureLogging runs the log router, as configureVolumes runs the driver.

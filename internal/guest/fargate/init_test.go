@@ -111,7 +111,7 @@ func snapshot(t *testing.T, root string) map[string]string {
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	more := demo()
-	more.EFS, more.Labels, more.Taints = true, map[string]string{"team": "a"}, []string{"reserved=yes:NoSchedule"}
+	more.EFSVolumes, more.Labels, more.Taints = map[string]string{"files": "fs-0123456789abcdef0"}, map[string]string{"team": "a"}, []string{"reserved=yes:NoSchedule"}
 	more.Logging = &Logging{PodName: "web-0", Namespace: "fargate", Files: map[string]string{
 		"output.conf": "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n"}}
 	ipv6 := demo()
@@ -167,7 +167,7 @@ func TestUnits(t *testing.T) {
 	t.Parallel()
 	for _, family := range []string{rootfs.AL2, rootfs.AL2023, rootfs.Bottlerocket} {
 		c := demo()
-		c.EFS, c.Logging = true, &Logging{}
+		c.EFSVolumes, c.Logging = map[string]string{"files": "fs-0123456789abcdef0"}, &Logging{}
 		root := machine(t, family, c)
 		if err := (Setup{Root: root, Stderr: os.Stderr}).Run(); err != nil {
 			t.Fatal(err)

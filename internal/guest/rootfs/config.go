@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -26,6 +27,7 @@ type ContainerdOptions struct {
 	// OwnNetwork is set where pods have the network namespace of the machine: the plugin loopback would take its lo
 	// down, and runc refuses to set kernel parameters of the namespace that it is in.
 	OwnNetwork      bool
+	Runc            string   // the program; empty: /usr/sbin/runc
 	DisabledPlugins []string // "io.containerd.nri.v1.nri"
 }
 
@@ -80,7 +82,7 @@ func ContainerdConfig(o ContainerdOptions) string {
 		line("base_runtime_spec = %q", o.BaseRuntimeSpec)
 	}
 	table(runtime, ".containerd.runtimes.runc.options")
-	line("BinaryName = \"/usr/sbin/runc\"\nSystemdCgroup = false")
+	line("BinaryName = %q\nSystemdCgroup = false", cmp.Or(o.Runc, "/usr/sbin/runc"))
 	table(runtime, ".cni")
 	if o.Version == 2 {
 		line(`bin_dir = "/opt/cni/bin"`)

@@ -11,6 +11,9 @@ import (
 // Init is the path of coracle-node in a machine: launch executes `Init init` as process 1.
 const Init = "/usr/lib/coracle/coracle-node"
 
+// Runc is the path of coracle-runc in a machine with Kubernetes: what containerd takes for runc.
+const Runc = "/usr/lib/coracle/coracle-runc"
+
 // CSI is the path of coracle-csi in a machine with Kubernetes: it mounts the volumes of a Fargate pod.
 const CSI = "/usr/lib/coracle/coracle-csi"
 
@@ -28,7 +31,7 @@ const (
 var programs = map[string]string{
 	"coracle-node":            Init,
 	"coracle-csi":             CSI,
-	"coracle-runc":            "/usr/lib/coracle/coracle-runc",
+	"coracle-runc":            Runc,
 	"containerd":              "/usr/bin/containerd",
 	"containerd-shim-runc-v2": "/usr/bin/containerd-shim-runc-v2",
 	"ctr":                     "/usr/bin/ctr",

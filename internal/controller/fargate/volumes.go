@@ -1,0 +1,61 @@
+package fargate
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/coracle-eks/coracle/internal/fargate"
+	"github.com/coracle-eks/coracle/internal/kube/client"
+)
+
+// maxHandles is the maximum size in bytes of the names and volume handles of a pod's volumes: they are kept with the
+// machine, and an API server may return any number.
+const maxHandles = 16 << 10
+
+// efsVolumes returns the volume handles of the persistent volumes that the claims of a pod are bound to, by the names of
+// the volumes, or why the pod cannot run. The claims are read again for each machine, which mounts what is found here
+// and nothing else: volumes may have been replaced since the pod was admitted, and may be replaced afterwards.
+func (p *podPass) efsVolumes(ctx context.Context, pod *corev1.Pod) (
+	handles map[string]string, problem string, err error) {
+	handles, size := map[string]string{}, 0
+	for _, name := range fargate.VolumeClaims(pod) {
+		claim, volume, err := p.getClaim(ctx, pod.Namespace, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if problem := fargate.ClaimProblem(name, claim, volume); problem != "" {
+			return nil, client.Cut(problem), nil
+		}
+		handle := volume.Spec.CSI.VolumeHandle
+		if size += len(volume.Name) + len(handle); size > maxHandles {
+			return nil, fmt.Sprintf("the names and volume handles of its volumes have more than %d bytes", maxHandles), nil
+		}
+		handles[volume.Name] = handle
+	}
+	return handles, "", nil
+}
+
+// getClaim returns a persistent volume claim, and the persistent volume that it is bound to. Both are nil where they do
+// not exist.
+func (p *podPass) getClaim(ctx context.Context, namespace, name string) (
+	claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, err error) {
+	core := p.server.scheduler.CoreV1()
+	claim, err = core.PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	}
+	if err == nil && claim.Spec.VolumeName != "" {
+		volume, err = core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			volume, err = nil, nil
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read persistent volume claim %s: %w", name, err)
+	}
+	return claim, volume, nil
+}
