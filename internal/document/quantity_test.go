@@ -15,7 +15,7 @@ func TestCheckQuantities(t *testing.T) {
 		refused bool
 	}{
 		"nothing":                          {``, false},
-		"what Kubernetes has":              {`{"limits":{"cpu":"1500m","memory":"8Ei"},"requests":{"cpu":2,"memory":"1.5e3"}}`, false},
+		"what Kubernetes has":              {`{"limits":{"cpu":"1500m","memory":"8Ei"},"requests":{"cpu":2,"memory":"1e3"}}`, false},
 		"smaller than anything":            {`{"requests":{"cpu":"1e-1000000000"}}`, true},
 		"larger than anything":             {`{"requests":{"cpu":"1e1000000000"}}`, true},
 		"in capital letters":               {`{"REQUESTS":{"cpu":"1E-1000000000"}}`, true},
@@ -33,7 +33,7 @@ func TestCheckQuantities(t *testing.T) {
 		"an exponent that is 0 in 32 bits": {`{"requests":{"cpu":"1e4294967296"}}`, true},
 		"many digits":                      {`{"requests":{"cpu":"` + strings.Repeat("7", 100) + `"}}`, true},
 		"many places":                      {`{"requests":{"cpu":"0.` + strings.Repeat("0", 100) + `1Ki"}}`, true},
-		"as many as may be":                {`{"requests":{"cpu":"` + strings.Repeat("7", 99) + `","memory":"1e-99"}}`, false},
+		"as many as may be":                {`{"limits":{"a":"` + strings.Repeat("7", 99) + `","b":"1e-99"}}`, false},
 
 		"a commit in a label": {`{"requests":{"cpu":"1"},"labels":{"commit":"12e34567","requests":"1","x":"1e-1000000000"}}`,
 			false},

@@ -75,7 +75,8 @@ func TestReasonsAreShort(t *testing.T) {
 	}
 }
 
-// TestNegativeRequests has an API server that takes less than nothing: what is computed with it does not fit in 64 bits.
+// TestNegativeRequests has an API server that takes less than nothing: what is computed with it does not fit in 64
+// bits.
 func TestNegativeRequests(t *testing.T) {
 	t.Parallel()
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,

@@ -53,7 +53,8 @@ func TestMatches(t *testing.T) {
 		{"labels in another namespace", record.FargateSelector{Namespace: "n", Labels: labels{"app": "web"}}, "m",
 			labels{"app": "web"}, false},
 	} {
-		if got := SelectedBy(record.FargateProfile{Selectors: []record.FargateSelector{test.selector}}, test.namespace, test.labels); got != test.want {
+		profile := record.FargateProfile{Selectors: []record.FargateSelector{test.selector}}
+		if got := SelectedBy(profile, test.namespace, test.labels); got != test.want {
 			t.Errorf("%s: matches is %t", test.name, got)
 		}
 	}

@@ -81,7 +81,8 @@ func TestUnsupported(t *testing.T) {
 		"a block device": {corev1.PodSpec{Containers: []corev1.Container{
 			{VolumeDevices: []corev1.VolumeDevice{{}}}}}, "volumeDevices not supported"},
 
-		"no GPU": {needs(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")}), "resources not supported: nvidia.com/gpu"},
+		"no GPU": {needs(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")}),
+			"resources not supported: nvidia.com/gpu"},
 		"a GPU and pages": {needs(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"),
 			"hugepages-2Mi": resource.MustParse("2Mi"), "cpu": resource.MustParse("1")}),
 			"resources not supported: hugepages-2Mi, nvidia.com/gpu"},

@@ -20,11 +20,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/document"
 )
 
-// TestQuantitiesOfTenantsAreBounded shows that no quantity is decoded that takes hours. Without the check this test does
-// not end: nothing interrupts a decoder.
+// TestQuantitiesOfTenantsAreBounded shows that no quantity is decoded that takes hours. Without the check this test
+// does not end: nothing interrupts a decoder.
 func TestQuantitiesOfTenantsAreBounded(t *testing.T) {
 	t.Parallel()
-	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"1","labels":{"commit":"12e34567"}},` +
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{"commit":"12e34567"}},` +
 		`"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"QUANTITY"}}}]}}`
 	bodies := map[string]string{
 		"/api/v1/namespaces/a/pods/a": pod,

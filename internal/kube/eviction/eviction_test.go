@@ -22,10 +22,12 @@ func TestForcedEvictions(t *testing.T) {
 		message string
 		deleted bool
 	}{
-		"a webhook":                        {http.StatusForbidden, metav1.StatusReasonForbidden, webhook, true},
-		"a webhook that says it is busy":   {http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, webhook, true},
-		"a webhook that says it is not up": {http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, webhook, true},
-		"a busy API server":                {http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many requests", false},
+		"a webhook":                      {http.StatusForbidden, metav1.StatusReasonForbidden, webhook, true},
+		"a webhook that says it is busy": {http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, webhook, true},
+		"a webhook that says it is not up": {http.StatusServiceUnavailable,
+			metav1.StatusReasonServiceUnavailable, webhook, true},
+		"a busy API server": {http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+			"too many requests", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

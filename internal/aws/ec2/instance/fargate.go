@@ -154,7 +154,7 @@ func planFargate(c *resource.Change, l FargateLaunch, id string, image ami.Image
 	now := c.Now().UTC()
 	v := record.Volume{
 		EC2Resource:      c.NewResource(resource.NewID(c.Volumes.Prefix), nil),
-		AvailabilityZone: subnet.AvailabilityZone, Size: int32(machine.Storage) + fargateSystem, //nolint:gosec // it is checked
+		AvailabilityZone: subnet.AvailabilityZone, Size: int32(machine.Storage) + fargateSystem, //nolint:gosec // bounded
 		Type: types.VolumeTypeGp3, IOPS: 3000, Throughput: 125,
 		InstanceID: id, Diskless: c.DisklessRoots, OfImage: true, Fargate: true,
 	}
