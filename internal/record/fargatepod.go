@@ -52,6 +52,9 @@ type FargatePod struct {
 	RetryAt  time.Time `json:",omitzero"`
 	// Refusal is why the pod or its node cannot be deleted when its machine is terminated; empty when nothing is wrong.
 	Refusal string `json:",omitempty"`
+	// AwaitsAddress reports that it failed because no subnet of the profile has a free address: it is tried again as soon
+	// as there is one.
+	AwaitsAddress bool `json:",omitempty"`
 	// Patch is set while the pod is to leave its machine, for another one with a patched operating system.
 	Patch *FargatePatch `json:",omitempty"`
 }

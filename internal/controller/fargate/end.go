@@ -37,6 +37,7 @@ func (p *podPass) cleanUp(ctx context.Context) (time.Duration, error) {
 	}
 	crashGone.Here()
 	p.c.byMachine.Delete(p.machineKey())
+	p.c.addresses.leave(p.key)
 	p.pod.Revision = 0
 	if p.server != nil && p.exists && !p.info.terminated && p.info.nodeName == "" {
 		return retryInterval, nil // it may still need another one

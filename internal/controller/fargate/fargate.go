@@ -7,8 +7,8 @@
 //   - lets the pod execution role of a new profile in (access.go) and puts the webhook into the cluster that sends pods
 //     here (webhook.go), as eks:fargate-manager and eks:cluster-bootstrap,
 //   - schedules pods whose scheduler is fargate-scheduler, as the user of that name (server.go watches; admit.go): each
-//     gets a machine of its own size (provision.go, subnets.go, securitygroups.go, nodeconfig.go), and is bound to its
-//     node when it is Ready (provision.go),
+//     gets a machine of its own size (provision.go, subnets.go, addresses.go, securitygroups.go, nodeconfig.go), and is
+//     bound to its node when it is Ready (provision.go),
 //   - ends a machine with its pod, and a pod with its machine (end.go),
 //   - takes pods off machines whose operating system is to be patched (patch.go), and
 //   - deletes a profile with its pods, and the role's way in with the last profile of the role (delete.go).
@@ -132,6 +132,7 @@ type Controller struct {
 	profilesOf, podsOf func(key string) []string
 	// byMachine has the keys of pods by the EC2Keys of their machines.
 	byMachine sync.Map
+	addresses addressQueue
 }
 
 // New returns a Controller, which does nothing until it is run.
@@ -159,7 +160,8 @@ func New(o Options) *Controller {
 	}
 	c := &Controller{
 		o: o, log: o.Log, now: func() time.Time { return o.Now().UTC() }, placementLocks: locker.New(),
-		profiles: record.FargateProfiles(o.Store), states: record.FargateProfileStates(o.Store),
+		addresses: addressQueue{woken: map[string]bool{}},
+		profiles:  record.FargateProfiles(o.Store), states: record.FargateProfileStates(o.Store),
 		pods: record.FargatePods(o.Store), clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
 		entries: record.AccessEntries(o.Store), instances: record.Instances(o.Store),
 		machines: record.Machines(o.Store),
@@ -209,6 +211,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Table(c.pods, ""),
 			reconcile.Mapped(c.machines, "", c.podOfMachine),
 			reconcile.Mapped(c.instances, "", c.podOfMachine),
+			reconcile.Mapped(record.NetworkInterfaces(c.o.Store), "", c.addresses.wake),
 			reconcile.Mapped(c.clusters, "", c.podsOf),
 			reconcile.Mapped(c.profiles, "", c.waitingPods),
 			reconcile.Mapped(c.states, "", c.waitingPods),

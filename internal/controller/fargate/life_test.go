@@ -249,7 +249,7 @@ func TestVolumesAreReplaced(t *testing.T) {
 // TestPodsWaitForAddresses has subnets with three addresses each.
 func TestPodsWaitForAddresses(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	w := newFixture(t, func(o *fargate.Options) { o.RetryFirst, o.RetryMost = time.Hour, time.Hour })
 	w.subnet("subnet-small", "a", "10.0.8.0/29")
 	w.subnet("subnet-smaller", "b", "10.0.9.0/29")
 	w.active("fargate", func(p *record.FargateProfile) { p.SubnetIDs = []string{"subnet-small", "subnet-smaller"} })
@@ -264,9 +264,22 @@ func TestPodsWaitForAddresses(t *testing.T) {
 	if zones["eu-west-1a"] != 3 || zones["eu-west-1b"] != 3 {
 		t.Errorf("pods are in %v", zones)
 	}
+	const full = "FailedScheduling: The specified subnet does not have enough free addresses"
 	late := w.pod("fargate", "late")
-	w.tells(late, "FailedScheduling: The specified subnet does not have enough free addresses")
+	w.tells(late, full)
+	later := w.pod("fargate", "later")
+	w.tells(later, full)
 	w.deletePod(pods[0])
+	w.deletePod(pods[1])
+	w.runs(late)
+	w.runs(later)
+
+	// Another controller knows who waits.
+	late = w.pod("fargate", "latest")
+	w.tells(late, full)
+	w.stop()
+	w.start()
+	w.deletePod(pods[2])
 	w.runs(late)
 }
 

@@ -21,8 +21,12 @@ import (
 // provision launches the machine of a pod. An account that may not have more in the store is a failure as others are.
 func (p *podPass) provision(ctx context.Context) (time.Duration, error) {
 	if remaining := p.pod.Value.RetryAt.Sub(p.c.now()); remaining > 0 {
-		return remaining, nil
+		if free, err := p.isAddressFree(ctx); err != nil || !free {
+			return remaining, err
+		}
 	}
+	p.c.addresses.leave(p.key)
+	p.pod.Value.AwaitsAddress = false
 	after, err := p.ensureMachine(ctx)
 	var full *store.FullError
 	if p.pod.Value.InstanceID == "" && errors.As(err, &full) {
@@ -180,6 +184,7 @@ func (p *podPass) launch(ctx context.Context, profile record.FargateProfile, pod
 		crashLaunched.Here()
 		return true, "", p.recordMachine(ctx, instance, eni)
 	}
+	row.AwaitsAddress = true
 	return false, reason, nil
 }
 
@@ -291,6 +296,9 @@ func (p *podPass) recordLaunchFailure(ctx context.Context, reason string) (time.
 	if row.Retired {
 		crashRetired.Here()
 		return p.replaceMachine(ctx)
+	}
+	if row.AwaitsAddress {
+		p.c.addresses.wait(p.key)
 	}
 	return max(time.Millisecond, row.RetryAt.Sub(p.c.now())), nil
 }

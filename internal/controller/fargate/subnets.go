@@ -35,7 +35,7 @@ type subnet struct {
 func (p *podPass) chooseSubnet(
 	ctx context.Context, profile record.FargateProfile, pod *corev1.Pod,
 ) ([]subnet, string, error) {
-	all, err := p.describeSubnets(ctx, profile)
+	all, err := p.c.describeSubnets(ctx, profile)
 	if err != nil {
 		return nil, "", err
 	}
@@ -76,8 +76,8 @@ func (p *podPass) chooseSubnet(
 }
 
 // describeSubnets returns the subnets of a profile that exist.
-func (p *podPass) describeSubnets(ctx context.Context, profile record.FargateProfile) ([]subnet, error) {
-	out, err := p.c.o.EC2(profile.Account, profile.Region).DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{
+func (c *Controller) describeSubnets(ctx context.Context, profile record.FargateProfile) ([]subnet, error) {
+	out, err := c.o.EC2(profile.Account, profile.Region).DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{
 		Filters: []ec2types.Filter{{Name: aws.String("subnet-id"), Values: profile.SubnetIDs}}})
 	if err != nil {
 		return nil, fmt.Errorf("describe the subnets of Fargate profile %s: %w", profile.Name, err)
