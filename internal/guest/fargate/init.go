@@ -191,10 +191,10 @@ func (s Setup) configureNetwork(c Config, _ rootfs.Image) error {
 
 // configureKubelet configures the kubelet.
 //
-// What the machine has is the pod's, and is enforced by its host: the kubelet reserves nothing, limits no pod a second
-// time, and evicts for want of disk alone, of which AWS provisions that much more than the pod asks for. It collects no
-// images: a machine ends with its pod. What administrators of the cluster could otherwise read of the machine, its logs
-// and profiles, is not served.
+// What the machine has is the pod's, and is enforced by its host: the kubelet reserves nothing, and limits no pod a
+// second time. When there is little disk left it says so, and deletes containers that have ended; it does not evict the
+// pod, which is critical. It collects no images: a machine ends with its pod. What administrators of the cluster could
+// otherwise read of the machine, its logs and profiles, is not served.
 func (s Setup) configureKubelet(c Config, image rootfs.Image) error {
 	dns, err := node.ClusterDNS(c.ServiceCIDR)
 	if err != nil {
