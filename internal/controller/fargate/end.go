@@ -21,6 +21,13 @@ import (
 // terminationPoll is how often the network interface of a terminated machine is checked; no watch reports it.
 const terminationPoll = 500 * time.Millisecond
 
+// machineTerminated is the reason why a pod fails whose machine has ended: that of its condition and of an event, which
+// is still there when the pod is not.
+const (
+	machineTerminated        = "FargateMachineTerminated"
+	machineTerminatedMessage = "The Fargate machine of the pod has ended"
+)
+
 // cleanUp deletes the pod if its machine ended, then the node, the machine and the record. Steps that are done are
 // skipped.
 func (p *podPass) cleanUp(ctx context.Context) (time.Duration, error) {
@@ -273,14 +280,16 @@ func (p *podPass) failPod(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
 	defer cancel()
 	if !p.info.terminated {
+		if p.info.deleteBy.IsZero() {
+			p.event(ctx, corev1.EventTypeWarning, machineTerminated, 1, machineTerminatedMessage)
+		}
 		body, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": p.uid},
 			"status": map[string]any{
 				"phase": corev1.PodFailed,
 				"conditions": []any{map[string]any{
-					"type": corev1.DisruptionTarget, "status": corev1.ConditionTrue, "reason": "FargateMachineTerminated",
-					"message":            "The Fargate machine of the pod has ended",
-					"lastTransitionTime": metav1.NewTime(p.c.now()),
+					"type": corev1.DisruptionTarget, "status": corev1.ConditionTrue, "reason": machineTerminated,
+					"message": machineTerminatedMessage, "lastTransitionTime": metav1.NewTime(p.c.now()),
 				}},
 			},
 		})

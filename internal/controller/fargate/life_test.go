@@ -347,6 +347,7 @@ func TestMachinesFail(t *testing.T) {
 		}
 		return nil
 	})
+	w.tells(first, "FargateMachineTerminated: The Fargate machine of the pod has ended")
 	w.runs(only())
 
 	// The pods of a profile that is deleted end with it.
