@@ -5,6 +5,7 @@ package machine
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -54,6 +55,14 @@ func TestAFargateMachine(t *testing.T) {
 					t.Errorf("on the host, %s is %v, %v", file, info, err)
 				}
 			}
+
+			// It is not started a second time: another machine gets the pod that replaces its pod.
+			if err := syscall.Kill(h.processes.List("machine/")[0].PID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			h.until(one, "off", func(m record.Machine) bool {
+				return m.PoweredOff && m.State == ec2types.InstanceStateNameStopped
+			})
 			h.change(one, func(i *record.Instance) { i.Wanted = ec2types.InstanceStateNameTerminated })
 			h.until(one, "terminated", inState(ec2types.InstanceStateNameTerminated))
 		})

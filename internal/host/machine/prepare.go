@@ -361,6 +361,8 @@ func (c *Controller) launchSpec(ctx context.Context, i record.Instance, kind siz
 		Network: c.o.Network.Namespace(i.ID), UserID: user, Hostname: hostname,
 		Size: kind.limits, Hardware: hardware,
 		Init: []string{rootfs.Init, "init"},
+		// The pod fails with its machine, and its owner replaces it.
+		Once: i.Fargate != nil,
 	}, nil
 }
 

@@ -150,6 +150,16 @@ func (r *rig) untilConsole(text string) {
 }
 
 // pid1 returns init's process ID on the host: the one child of launch.
+// launcher returns the status of the process of launch.
+func (r *rig) launcher() process.Status {
+	r.t.Helper()
+	all := r.supervisor.List("machine/")
+	if len(all) != 1 {
+		r.t.Fatalf("the processes of machines are %+v", all)
+	}
+	return all[0]
+}
+
 func (r *rig) pid1() int {
 	r.t.Helper()
 	found, err := process.Claims(r.spec.Owner)
@@ -301,6 +311,41 @@ func testTheSwitchesOfAMachine(t *testing.T, r *rig) {
 	}
 	if len(boots) != 4 {
 		t.Errorf("%d boot IDs in 4 boots", len(boots))
+	}
+}
+
+// TestAMachineThatRunsOnce ends a machine that is not to boot again, in each way in which others do.
+func TestAMachineThatRunsOnce(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(r *rig) error{
+		"init is killed":            func(r *rig) error { return syscall.Kill(r.pid1(), syscall.SIGKILL) },
+		"the power fails":           func(r *rig) error { return syscall.Kill(r.launcher().PID, syscall.SIGKILL) },
+		"a reboot from inside":      func(r *rig) error { return syscall.Kill(r.pid1(), syscall.SIGUSR1) },
+		"it is shut down by itself": func(r *rig) error { return syscall.Kill(r.pid1(), syscall.SIGUSR2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.spec.Once = true
+			r.script("echo begin")
+			r.on()
+			r.untilConsole("\nup\n")
+			if err := end(r); err != nil {
+				t.Fatal(err)
+			}
+			if s := r.untilStatus("off", func(s Status) bool { return s.State == PoweredOff }); s.Starts != 1 {
+				t.Errorf("its status is %+v", s)
+			}
+			eventually.True(t, "launch stays, so that the machine does", func() bool { return r.launcher().Running })
+
+			// Another boot is another matter.
+			if err := r.supervisor.Stop(t.Context(), "machine/"+r.spec.InstanceID); err != nil {
+				t.Fatal(err)
+			}
+			r.spec.Boot = 2
+			r.on()
+			r.untilStatus("running", func(s Status) bool { return s.Boot == 2 && s.State == Running })
+		})
 	}
 }
 

@@ -50,6 +50,8 @@ type Spec struct {
 	Hardware Hardware
 	// Init is the command that becomes process 1, as seen inside.
 	Init []string
+	// Once has the machine run at most once in this Boot: it stays off when its init has ended, however that was.
+	Once bool `json:",omitempty"`
 }
 
 // Mount is a mount of a file or directory of the host.
@@ -112,6 +114,11 @@ type Status struct {
 	Since time.Time // of State
 	// Starts counts how often init was started in this Boot: more than once after crashes and reboots from inside.
 	Starts int
+}
+
+// hasRun reports whether init has run in this Boot.
+func (s Status) hasRun() bool {
+	return s.State == Running || s.State == Crashed || s.State == PoweredOff
 }
 
 // ReadStatus returns the status of the machine in dir; a zero Status when it never started.

@@ -53,6 +53,13 @@ func runFirstStage(spec Spec) error {
 	runtime.LockOSThread()
 	buttons := make(chan os.Signal, 4)
 	signal.Notify(buttons, syscall.SIGTERM, syscall.SIGINT)
+	m := &machine{spec: spec, buttons: buttons, boots: rate.NewLimiter(rate.Every(bootEvery), bootsAtOnce)}
+	if before, err := ReadStatus(spec.Dir); err == nil && before.Boot == spec.Boot {
+		m.starts = before.Starts
+		if spec.Once && before.hasRun() {
+			return m.stayOff()
+		}
+	}
 	served, err := disks.Serve(disks.Options{
 		Dir: spec.Dir, Owner: spec.Owner, InstanceID: spec.InstanceID, UserID: spec.UserID, RootVolume: spec.RootVolume,
 		Remote: nfs.NewServer(nfs.Options{Dir: spec.Dir, Owner: spec.Owner, InstanceID: spec.InstanceID,
@@ -66,13 +73,13 @@ func runFirstStage(spec Spec) error {
 			fmt.Fprintf(os.Stderr, "coracle-node launch: %s\n", text)
 		})
 	}
-	m := &machine{spec: spec, buttons: buttons, disks: served, boots: rate.NewLimiter(rate.Every(bootEvery), bootsAtOnce)}
-	if before, err := ReadStatus(spec.Dir); err == nil && before.Boot == spec.Boot {
-		m.starts = before.Starts
-	}
+	m.disks = served
 	for {
 		again, err := m.bootOnce()
-		if err == nil && again {
+		switch {
+		case err == nil && again && spec.Once:
+			return m.stayOff()
+		case err == nil && again:
 			again, err = m.awaitBoot()
 		}
 		if err != nil || !again {
@@ -106,6 +113,16 @@ func (m *machine) awaitBoot() (bool, error) {
 	case <-m.buttons:
 		return false, m.writeStatus(PoweredOff, nil)
 	}
+}
+
+// stayOff records that the machine is off, and waits for its power button: a machine that is off does not start by
+// itself, as it would if this process ended.
+func (m *machine) stayOff() error {
+	if err := m.writeStatus(PoweredOff, nil); err != nil {
+		return err
+	}
+	<-m.buttons
+	return nil
 }
 
 func (m *machine) writeStatus(state string, err error) error {
@@ -153,13 +170,11 @@ func (m *machine) bootOnce() (again bool, err error) {
 			case status.Signaled() && status.Signal() == syscall.SIGHUP && !off:
 				// reboot(LINUX_REBOOT_CMD_RESTART), see pid_namespaces(7)
 				return true, nil
-			case off, status.Signaled() && status.Signal() == syscall.SIGINT:
+			case off:
+				return false, m.writeStatus(PoweredOff, nil)
+			case status.Signaled() && status.Signal() == syscall.SIGINT:
 				// reboot(LINUX_REBOOT_CMD_POWER_OFF) or HALT
-				if err := m.writeStatus(PoweredOff, nil); err != nil || off {
-					return false, err
-				}
-				<-m.buttons // a machine that is off does not start by itself
-				return false, nil
+				return false, m.stayOff()
 			}
 			err := fmt.Errorf("init of %s ended: %s", m.spec.InstanceID, describeExit(status))
 			return false, errors.Join(err, m.writeStatus(Crashed, err))
