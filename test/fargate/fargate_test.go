@@ -23,8 +23,19 @@ import (
 type world struct {
 	*clustertest.Fixture
 	t       testing.TB
-	private []string // subnets, in two zones
-	role    string   // the ARN of the pod execution role
+	private []string         // subnets, in two zones
+	role    string           // the ARN of the pod execution role
+	filler  networkInterface // what fills the subnet of the profile small
+}
+
+// bareRole is the name of the pod execution role of the profile bare: one without permissions.
+const bareRole = "bare"
+
+// in returns the world for a test in it.
+func (w *world) in(t testing.TB) *world {
+	other := *w
+	other.t = t
+	return &other
 }
 
 func newWorld(t testing.TB, name string) *world {
@@ -38,20 +49,63 @@ func newWorld(t testing.TB, name string) *world {
 	return w
 }
 
+// moreProfiles makes profiles for the namespaces of their names: one to patch, one in a subnet without a free address,
+// and one whose role may do nothing.
+func (w *world) moreProfiles() {
+	w.t.Helper()
+	small := w.SubnetBeside(w.private[0], "172.31.255.0/28")
+	var filler struct{ NetworkInterface networkInterface }
+	w.AWS(&filler, "ec2", "create-network-interface", "--subnet-id", small, "--secondary-private-ip-address-count",
+		"10") // 16 addresses less the 5 that AWS keeps
+	w.filler = filler.NetworkInterface
+	bare := w.BarePodExecutionRole(w.Cluster, bareRole)
+	for name, with := range map[string]struct {
+		role    string
+		subnets []string
+	}{"patched": {w.role, w.private}, "small": {w.role, []string{small}}, "bare": {bare, w.private}} {
+		w.Run(w.Config, "kubectl", "create", "namespace", name)
+		w.FargateProfile(w.Cluster, name, with.role, with.subnets, "namespace="+name)
+	}
+}
+
+// networkInterface is a network interface, as far as the tests look.
+type networkInterface struct {
+	NetworkInterfaceId, SubnetId string
+	RequesterManaged             bool
+	Groups                       []struct{ GroupId string }
+	Attachment                   struct{ InstanceId, Status string }
+	PrivateIpAddresses           []struct{ PrivateIpAddress string }
+}
+
+// networkInterface returns that of a pod.
+func (w *world) networkInterface(p pod) networkInterface {
+	w.t.Helper()
+	var out struct{ NetworkInterfaces []networkInterface }
+	w.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=addresses.private-ip-address,Values="+
+		p.Status.PodIP)
+	if len(out.NetworkInterfaces) != 1 {
+		w.t.Fatalf("the pod %s has the network interfaces %+v", p.Metadata.Name, out)
+	}
+	return out.NetworkInterfaces[0]
+}
+
 // pod is a Pod, as far as the tests look.
 type pod struct {
 	Metadata struct {
-		Name, UID           string
-		Labels, Annotations map[string]string
+		Name, UID, DeletionTimestamp string
+		Labels, Annotations          map[string]string
 	}
 	Spec struct {
 		NodeName, SchedulerName, PriorityClassName string
 		Priority                                   int
 	}
 	Status struct {
-		Phase, PodIP, HostIP, NominatedNodeName string
+		Phase, Reason, PodIP, HostIP, NominatedNodeName string
+		Conditions                                      []condition
 	}
 }
+
+type condition struct{ Type, Status, Reason string }
 
 func (w *world) pods(namespace, selector string) []pod {
 	w.t.Helper()
@@ -100,6 +154,10 @@ func TestPodsWithoutNodes(t *testing.T) {
 		t.Errorf("the webhooks are %s", got)
 	}
 	w.Apply(workload)
+	// CoreDNS runs on Fargate, too: there are no nodes.
+	w.FargateProfile(w.Cluster, "system", w.role, w.private, "namespace=kube-system,labels={k8s-app=kube-dns}")
+	w.Run(w.Config, "kubectl", "-n", "kube-system", "rollout", "restart", "deployment", "coredns")
+	w.moreProfiles()
 	w.rollout("fargate", "deployment/web")
 	pods := w.pods("fargate", "app=web")
 	if len(pods) != 2 {
@@ -110,12 +168,8 @@ func TestPodsWithoutNodes(t *testing.T) {
 	}
 	w.checkMachines(pods)
 
-	// CoreDNS runs on Fargate, too: there are no nodes.
-	w.FargateProfile(w.Cluster, "system", w.role, w.private, "namespace=kube-system,labels={k8s-app=kube-dns}")
-	w.Run(w.Config, "kubectl", "-n", "kube-system", "rollout", "restart", "deployment", "coredns")
-	w.rollout("kube-system", "deployment/coredns")
-
 	// What a pod reaches: the other one behind its Service, and no metadata.
+	w.rollout("kube-system", "deployment/coredns")
 	first := pods[0].Metadata.Name
 	if got := w.Run(w.Config, "kubectl", "-n", "fargate", "exec", first, "--", "/agnhost", "connect", "--timeout=5s",
 		"web:80"); got != "" {
@@ -131,8 +185,20 @@ func TestPodsWithoutNodes(t *testing.T) {
 		}
 	}
 
-	w.followLogs()
-	w.shareFiles()
+	// What else happens to pods on Fargate.
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*world){
+			"logs": (*world).followLogs, "files": (*world).shareFiles, "role": (*world).assumeRole,
+			"security groups": (*world).followPolicy, "patches": (*world).patch, "machine dies": (*world).killMachine,
+			"full subnet": (*world).fillSubnet, "role that may not pull": (*world).refuseImage,
+			"foreign pod": (*world).bindForeignPod, "disk": (*world).fillDisk,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(w.in(t))
+			})
+		}
+	})
 
 	// The daemon may die: pods stay, and what it had begun goes on.
 	w.Run(w.Config, "kubectl", "-n", "fargate", "scale", "deployment", "web", "--replicas=3")
@@ -155,17 +221,14 @@ func TestPodsWithoutNodes(t *testing.T) {
 
 	// Without pods there are no nodes and no network interfaces.
 	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "deployment", "web")
-	for _, name := range []string{"demo", "system"} { // the pods of which are deleted with it
-		w.AWS(nil, "eks", "delete-fargate-profile", "--cluster-name", w.Cluster, "--fargate-profile-name", name)
-		w.Run("", "aws", "eks", "wait", "fargate-profile-deleted", "--cluster-name", w.Cluster, "--fargate-profile-name",
-			name)
+	for _, name := range []string{"demo", "system", "patched", "small", "bare"} { // the pods of which are deleted with it
+		w.DeleteFargateProfile(w.Cluster, name)
 	}
 	w.awaitNothing()
 }
 
 // followLogs follows what a pod prints to CloudWatch Logs.
 func (w *world) followLogs() {
-	w.t.Helper()
 	w.AWS(nil, "iam", "put-role-policy", "--role-name", harness.PodExecutionRole, "--policy-name", "logs",
 		"--policy-document", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream",
 		"logs:CreateLogGroup",		"logs:DescribeLogStreams","logs:PutLogEvents","logs:PutRetentionPolicy"],"Resource":"*"}]}`)
@@ -206,7 +269,6 @@ spec:
 // shareFiles has two pods share a file system of EFS by a static volume, as Fargate has no others.
 // https://docs.aws.amazon.com/eks/latest/userguide/efs-csi.html
 func (w *world) shareFiles() {
-	w.t.Helper()
 	var files struct{ FileSystemId string }
 	w.AWS(&files, "efs", "create-file-system")
 	eventually.Nil(w.t, "the file system is available", func() error {
@@ -387,20 +449,7 @@ func (w *world) checkMachines(pods []pod) {
 		}
 	}
 	for _, p := range pods {
-		var out struct {
-			NetworkInterfaces []struct {
-				NetworkInterfaceId, SubnetId string
-				RequesterManaged             bool
-				Groups                       []struct{ GroupId string }
-				Attachment                   struct{ InstanceId, Status string }
-			}
-		}
-		w.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=addresses.private-ip-address,Values="+
-			p.Status.PodIP)
-		if len(out.NetworkInterfaces) != 1 {
-			w.t.Fatalf("the pod %s has the network interfaces %+v", p.Metadata.Name, out)
-		}
-		i := out.NetworkInterfaces[0]
+		i := w.networkInterface(p)
 		if !i.RequesterManaged || i.Attachment.InstanceId != "" || i.Attachment.Status != "attached" ||
 			!slices.Contains(w.private, i.SubnetId) || len(i.Groups) != 1 || i.Groups[0].GroupId != w.Group {
 			w.t.Errorf("the network interface of %s is %+v", p.Metadata.Name, i)

@@ -104,6 +104,23 @@ func PauseArchive(t testing.TB, name ...string) string {
 	return file
 }
 
+// Whoami is the reference of an image with a program that asks AWS who it is by the SDK for Go, and knows neither where
+// the AWS APIs are nor whom to trust.
+const Whoami = "docker.io/example/whoami:v1"
+
+// WhoamiArchive returns the file of a docker archive of [Whoami].
+func WhoamiArchive(t testing.TB) string {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatalf("the tests' pods need a static busybox (scripts/setup installs it): %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "whoami.tar")
+	archive(t, file, []string{Whoami}, []string{"/bin/whoami"}, map[string]string{"bin/busybox": busybox,
+		"bin/whoami": buildProgram(t, "whoami"), "bin/fetch": buildProgram(t, "fetch")}, "sh", "sleep", "env")
+	return file
+}
+
 // ToolsArchive returns the file of a docker archive of one image under all these references: upstream's agnhost, which
 // is its entrypoint, with all that busybox can do. It stands for the images of Kubernetes' own tests.
 func ToolsArchive(t testing.TB, references ...string) string {

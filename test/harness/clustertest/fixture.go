@@ -193,8 +193,8 @@ func (s *Fixture) RunInstances(count int, ami, subnet, userData string, more ...
 // Node is a Node, as far as the tests look.
 type Node struct {
 	Metadata struct {
-		Name   string
-		Labels map[string]string
+		Name, UID string
+		Labels    map[string]string
 	}
 	Spec struct {
 		ProviderID    string
