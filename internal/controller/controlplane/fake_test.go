@@ -176,6 +176,10 @@ func (f fakeEC2) CreateNetworkInterface(_ context.Context, in *ec2.CreateNetwork
 		for _, g := range in.Groups {
 			made.Groups = append(made.Groups, ec2types.GroupIdentifier{GroupId: &g})
 		}
+		for n := range aws.ToInt32(in.Ipv6AddressCount) {
+			made.Ipv6Addresses = append(made.Ipv6Addresses, ec2types.NetworkInterfaceIpv6Address{
+				Ipv6Address: aws.String(fmt.Sprintf("2001:db8::%x:%x", s.Next, n))})
+		}
 		s.Interfaces = append(s.Interfaces, made)
 	})
 	return &ec2.CreateNetworkInterfaceOutput{NetworkInterface: &made}, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -192,11 +193,15 @@ func (c *Controller) interfaces(ctx context.Context, client EC2, cluster record.
 		if i < 0 {
 			// Without a client token of its own: somebody else in the account could have created an interface with a
 			// token that can be foreseen, which this call would return.
-			made, err := client.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{
+			in := &ec2.CreateNetworkInterfaceInput{
 				SubnetId:    &subnet,
 				Description: aws.String(interfaceDescription(cluster)),
 				Groups:      groups,
-			})
+			}
+			if cluster.IPFamily == ekstypes.IpFamilyIpv6 { // its nodes are reached by IPv6
+				in.Ipv6AddressCount = aws.Int32(1)
+			}
+			made, err := client.CreateNetworkInterface(ctx, in)
 			if err != nil {
 				return nil, fmt.Errorf("create the cluster's network interface in %s: %w", subnet, err)
 			}

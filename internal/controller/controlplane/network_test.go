@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -111,6 +112,26 @@ func TestSecurityGroupRules(t *testing.T) {
 			if *pair.GroupId != *group.GroupId ||
 				*pair.Description != "Allows EFA traffic, which is not matched by CIDR rules." {
 				t.Errorf("%s: %s %q", direction, *pair.GroupId, *pair.Description)
+			}
+		}
+	}
+}
+
+// A cluster of the IP family ipv6 reaches kubelets and webhooks, and is reached by pods, at addresses of that family.
+func TestInterfacesHaveAddressesOfTheIPFamily(t *testing.T) {
+	t.Parallel()
+	for family, want := range map[ekstypes.IpFamily]int{ekstypes.IpFamilyIpv4: 0, ekstypes.IpFamilyIpv6: 1} {
+		cluster := record.Cluster{Account: account, Region: region, ID: "0123456789ABCDEF", Name: "ironman",
+			VPCID: "vpc-1", SubnetIDs: []string{"subnet-a", "subnet-b"}, IPFamily: family}
+		fake := newFakeEC2(filepath.Join(t.TempDir(), "ec2.json"))
+		controller := &Controller{o: Options{EC2: func(string, string) EC2 { return fake }}}
+		network, err := controller.ensureNetwork(t.Context(), cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range network.interfaces {
+			if len(i.Ipv6Addresses) != want {
+				t.Errorf("the cluster of %s has the network interface %+v", family, i)
 			}
 		}
 	}
