@@ -56,14 +56,22 @@ func Empty(t testing.TB, cluster, version string, extraEnv ...string) *Fixture {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	d := harness.Start(t, extraEnv...)
-	s := &Fixture{Daemon: d, t: t, Cluster: cluster}
-	s.SubnetIDs = d.Subnets()
-	d.CreateCluster(cluster, version, d.ClusterRole(), s.SubnetIDs)
-	s.Role(NodeRole, "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly")
+	subnets := d.Subnets()
+	d.CreateCluster(cluster, version, d.ClusterRole(), subnets)
+	(&Fixture{Daemon: d, t: t}).Role(NodeRole, "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
+		"AmazonEC2ContainerRegistryReadOnly")
+	s := Of(t, d, cluster)
+	s.SubnetIDs = subnets
+	return s
+}
+
+// Of waits until a cluster of a daemon is active, and loads the image of the tests' pods.
+func Of(t testing.TB, d *harness.Daemon, cluster string) *Fixture {
+	t.Helper()
 	c := d.AwaitStatus(cluster, "ACTIVE")
-	s.Endpoint, s.Authority, s.Group = *c.Endpoint, *c.CertificateAuthority.Data,
-		*c.ResourcesVpcConfig.ClusterSecurityGroupId
-	s.Config = d.Login(cluster)
+	s := &Fixture{Daemon: d, t: t, Cluster: cluster, Config: d.Login(cluster), SubnetIDs: c.ResourcesVpcConfig.SubnetIds,
+		Endpoint: *c.Endpoint, Authority: *c.CertificateAuthority.Data,
+		Group: *c.ResourcesVpcConfig.ClusterSecurityGroupId}
 	d.Run("", "coracle", "images", "load", "--data-dir", d.Dir, harness.AgnhostArchive(t))
 	return s
 }
