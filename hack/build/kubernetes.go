@@ -22,6 +22,10 @@ func kubernetesCommand() *cobra.Command {
 					minors = append(minors, v.Minor)
 				}
 			}
+			into, err := filepath.Abs(into)
+			if err != nil {
+				return err
+			}
 			bundles := upstream.BundlesIn(into)
 			report := printer()
 			for _, minor := range minors {
