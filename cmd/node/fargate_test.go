@@ -61,7 +61,7 @@ func newFargateMachine(t *testing.T) *machine {
 // runStaticPod has the kubelet run a pod, without an API server that has it.
 func (m *machine) runStaticPod(manifest string) {
 	m.t.Helper()
-	m.run("sed", "-i", "s|$| --pod-manifest-path=/etc/kubernetes/manifests|", "/etc/eks/fargate/kubelet")
+	m.run("sed", "-i", "/^KUBELET_ARGS=/s|$| --pod-manifest-path=/etc/kubernetes/manifests|", "/etc/eks/fargate/kubelet")
 	m.run("bash", "-c", `printf %s "$0" >/etc/kubernetes/manifests/web.json`, manifest)
 	m.run("systemctl", "restart", "fargate-kubelet")
 }
@@ -94,6 +94,34 @@ func TestFargateMounts(t *testing.T) {
 	m.run("/usr/bin/mount", "-t", "nfs", "-aT"+volume+"/x:/fstab", "/mnt")
 	if !replaced() {
 		t.Error("what was refused does no harm")
+	}
+}
+
+// TestFargateVolumePlugins has a pod with a volume of a host path, as a claim of its may have got after the pod was
+// scheduled. The kubelet makes no directory for it.
+func TestFargateVolumePlugins(t *testing.T) {
+	t.Parallel()
+	m := newFargateMachine(t)
+	m.untilNode()
+	m.untilBooted()
+	m.runStaticPod(strings.NewReplacer(`"volumeMounts": [`, `"volumeMounts": [{"name": "h", "mountPath": "/h"}, `,
+		`"volumes": [`, `"volumes": [{"name": "h", "hostPath": {"path": "/mkfs.", "type": "DirectoryOrCreate"}}, `).
+		Replace(fargatePod))
+	journal := func() string { return m.run("journalctl", "--no-pager", "-u", "fargate-kubelet") }
+	made := func() bool { return m.inside("test", "-d", "/mkfs.").Run() == nil }
+	eventually.True(t, "the volume is refused", func() bool {
+		return made() || strings.Contains(journal(), "no volume plugin matched")
+	})
+	if made() {
+		t.Error("the kubelet makes directories for a pod")
+	}
+	for _, plugin := range []string{"fc", "flexvolume", "git-repo", "host-path", "image", "iscsi", "local-volume"} {
+		if strings.Contains(journal(), `"Loaded volume plugin" pluginName="kubernetes.io/`+plugin+`"`) {
+			t.Errorf("the kubelet has the plugin %s", plugin)
+		}
+	}
+	if !strings.Contains(journal(), `"Loaded volume plugin" pluginName="kubernetes.io/empty-dir"`) {
+		t.Errorf("it does not say which plugins it has:\n%s", journal())
 	}
 }
 

@@ -189,6 +189,14 @@ func (s Setup) configureNetwork(c Config, _ rootfs.Image) error {
 		"plugins": []any{pluginConfig{Type: pluginName, Address: c.Address}}})
 }
 
+// volumePlugins are those of volumes that pods on Fargate may have. With others, such as those of host paths, the kubelet
+// would make directories and run programs for a volume that was replaced after the pod was scheduled.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html
+var volumePlugins = []string{
+	"kubernetes.io/configmap", "kubernetes.io/csi", "kubernetes.io/downward-api", "kubernetes.io/empty-dir",
+	"kubernetes.io/nfs", "kubernetes.io/projected", "kubernetes.io/secret",
+}
+
 // configureKubelet configures the kubelet.
 //
 // What the machine has is the pod's, and is enforced by its host: the kubelet reserves nothing, and limits no pod a
@@ -232,14 +240,16 @@ func (s Setup) configureKubelet(c Config, image rootfs.Image) error {
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		labels = append(labels, name+"="+own[name])
 	}
-	return s.writeFile(kubeletEnv, "KUBELET_ARGS="+strings.Join([]string{
+	args := strings.Join([]string{
 		"--cloud-provider=external", "--config=" + kubeletConfig, "--hostname-override=" + c.NodeName,
 		"--image-credential-provider-bin-dir=" + node.ProviderDir,
 		"--image-credential-provider-config=" + node.ProviderDir + "/config.json", "--kubeconfig=" + node.KubeconfigFile,
 		"--node-ip=" + c.Address, "--node-labels=" + strings.Join(labels, ","),
 		"--register-with-taints=" + strings.Join(c.nodeTaints(), ","),
 		"--runtime-cgroups=/runtime.slice/fargate-containerd.service",
-	}, " ")+"\n")
+	}, " ")
+	return s.writeEnvironment(kubeletEnv, map[string]string{"KUBELET_ARGS": args,
+		"KUBELET_VOLUME_PLUGINS": strings.Join(volumePlugins, ",")})
 }
 
 // configureKubeProxy configures kube-proxy, with the identity of the kubelet. It leaves the size of the connection
