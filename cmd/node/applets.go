@@ -51,8 +51,9 @@ var applets = map[string]applet{
 	"sudo":         runSudo,
 	"mount.efs":    func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },
 
-	"fargate":         func(args []string) int { return fargate.Main(args, os.Stdout, os.Stderr) },
-	fargatemount.Name: func(args []string) int { return fargatemount.Main(args, os.Stdout, os.Stderr) }, // of Fargate machines
+	"fargate": func(args []string) int { return fargate.Main(args, os.Stdout, os.Stderr) },
+	// Of Fargate machines:
+	fargatemount.Name: func(args []string) int { return fargatemount.Main(args, os.Stdout, os.Stderr) },
 
 	"eks-bootstrap":         func(args []string) int { return bootstrap.Main(args, os.Stdout, os.Stderr) },
 	"get-ecr-uri":           func(args []string) int { return bootstrap.ECRURI(args, os.Stdout, os.Stderr) },

@@ -46,8 +46,10 @@ func TestKeysOfAPIServersAreBounded(t *testing.T) {
 			Watches: []Watch{func(ctx context.Context, changed func(context.Context, string) error) {
 				for i := range all {
 					key := fmt.Sprint("a/eu-west-1/hostile/", i)
-					if changed(ctx, key) != nil || changed(ctx, key) != nil { // what waits is told again at once
-						return
+					for range 2 { // what waits is told again at once
+						if changed(ctx, key) != nil {
+							return
+						}
 					}
 					told.Add(1)
 				}

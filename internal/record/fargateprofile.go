@@ -12,8 +12,8 @@ import (
 // tags. Its status is not stored: it follows from this row and the [FargateProfileState] that was observed; see
 // [FargateProfileStatus].
 //
-// Writer: internal/aws/eks/fargate. Only the row's deletion is the Fargate controller's, once everything that belongs to
-// a profile with Deleting set is gone. A cluster that has one cannot be deleted.
+// Writer: internal/aws/eks/fargate. Only the row's deletion is the Fargate controller's, once everything that belongs
+// to a profile with Deleting set is gone. A cluster that has one cannot be deleted.
 type FargateProfile struct {
 	Account   string
 	Region    string

@@ -291,7 +291,7 @@ func (w *world) shareFiles() {
 		return nil
 	})
 	w.Apply(fmt.Sprintf(shared, files.FileSystemId))
-	w.Await("condition=Ready", "-n", "fargate", "pod/files-0", "pod/files-1")
+	w.rollout("fargate", "statefulset/files")
 	w.Run(w.Config, "kubectl", "-n", "fargate", "exec", "files-0", "--", "/agnhost", "mounttest",
 		"--new_file_0644=/shared/file")
 	if got := w.Run(w.Config, "kubectl", "-n", "fargate", "exec", "files-1", "--", "/agnhost", "mounttest",

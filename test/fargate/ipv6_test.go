@@ -46,8 +46,8 @@ func TestAnIPv6Cluster(t *testing.T) {
 		"IpProtocol=-1,Ipv6Ranges=[{CidrIpv6=::/0}]")
 	d.FargateProfile(name, "demo", d.PodExecutionRole(name), private, "namespace=fargate")
 	d.Run(w.Config, "kubectl", "create", "namespace", "fargate")
-	d.Run(w.Config, "kubectl", "-n", "fargate", "create", "deployment", "web", "--image", harness.Agnhost, "--", "/agnhost",
-		"netexec", "--http-port=8080")
+	d.Run(w.Config, "kubectl", "-n", "fargate", "create", "deployment", "web", "--image", harness.Agnhost, "--",
+		"/agnhost", "netexec", "--http-port=8080")
 	w.rollout("fargate", "deployment/web")
 	p := w.pods("fargate", "app=web")[0]
 	inBlock := func(address string) bool {

@@ -252,7 +252,8 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 	if ours {
 		_, err := p.c.o.EKS(p.row.Account, p.row.Region).DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{
 			ClusterName: &p.row.Cluster, PrincipalArn: &p.row.PodExecutionRoleARN})
-		if err != nil && apierror.Code(err) != "ResourceNotFoundException" && apierror.Code(err) != "InvalidRequestException" {
+		if code := apierror.Code(err); err != nil && code != "ResourceNotFoundException" &&
+			code != "InvalidRequestException" {
 			// the mode may have changed
 			return fmt.Errorf("delete the access entry of %s: %w", p.row.PodExecutionRoleARN, err)
 		}

@@ -19,8 +19,8 @@ import (
 
 // nodeConfig returns the function that makes the configuration of the pod's node, once its address is known: all that
 // the node has to know of its cluster, as the user data of a managed node group says it.
-func (p *podPass) nodeConfig(ctx context.Context, pod *corev1.Pod, volumes map[string]string, logging *fargate.Logging) (
-	func(address, nodeName, zone string) ([]byte, error), error) {
+func (p *podPass) nodeConfig(ctx context.Context, pod *corev1.Pod, volumes map[string]string,
+	logging *fargate.Logging) (func(address, nodeName, zone string) ([]byte, error), error) {
 	plane, err := p.c.planes.Get(ctx, p.cluster.Key())
 	if err != nil {
 		return nil, err

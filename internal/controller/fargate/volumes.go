@@ -16,9 +16,9 @@ import (
 // machine, and an API server may return any number.
 const maxHandles = 16 << 10
 
-// efsVolumes returns the volume handles of the persistent volumes that the claims of a pod are bound to, by the names of
-// the volumes, or why the pod cannot run. The claims are read again for each machine, which mounts what is found here
-// and nothing else: volumes may have been replaced since the pod was admitted, and may be replaced afterwards.
+// efsVolumes returns the volume handles of the persistent volumes that the claims of a pod are bound to, by the names
+// of the volumes, or why the pod cannot run. The claims are read again for each machine, which mounts what is found
+// here and nothing else: volumes may have been replaced since the pod was admitted, and may be replaced afterwards.
 func (p *podPass) efsVolumes(ctx context.Context, pod *corev1.Pod) (
 	handles map[string]string, problem string, err error) {
 	handles, size := map[string]string{}, 0

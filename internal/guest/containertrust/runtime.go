@@ -56,8 +56,8 @@ var bundles = []string{
 
 // Main runs runc, and returns an exit status when that is not possible. A container that cannot be made to trust more
 // is created as it is; one that would get other devices than it is to have (package containerdevice) is not, nor one
-// that a Fargate machine is not for (package containerguard): name is the one by which the program is run, and says that
-// the machine is that of a Fargate pod.
+// that a Fargate machine is not for (package containerguard): name is the one by which the program is run, and says
+// that the machine is that of a Fargate pod.
 func Main(name string, args []string) int {
 	isFargate := filepath.Base(name) == boot.FargateRunc || boot.IsFargate("/")
 	if isFargate {

@@ -31,8 +31,8 @@ const lookupTime = 30 * time.Second
 
 // Options are about who runs mount.efs.
 type Options struct {
-	// Credentials returns the credentials of mounts with the option iam, where volumes may not choose them: on Fargate. Nil:
-	// they are looked for as amazon-efs-utils does.
+	// Credentials returns the credentials of mounts with the option iam, where volumes may not choose them: on Fargate.
+	// Nil: they are looked for as amazon-efs-utils does.
 	Credentials func(context.Context) (aws.Credentials, error)
 }
 

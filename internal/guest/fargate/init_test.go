@@ -111,7 +111,8 @@ func snapshot(t *testing.T, root string) map[string]string {
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	more := demo()
-	more.EFSVolumes, more.Labels, more.Taints = map[string]string{"files": "fs-0123456789abcdef0"}, map[string]string{"team": "a"}, []string{"reserved=yes:NoSchedule"}
+	more.EFSVolumes, more.Labels = map[string]string{"files": "fs-0123456789abcdef0"}, map[string]string{"team": "a"}
+	more.Taints = []string{"reserved=yes:NoSchedule"}
 	more.Logging = &Logging{PodName: "web-0", Namespace: "fargate", Files: map[string]string{
 		"output.conf": "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n"}}
 	ipv6 := demo()

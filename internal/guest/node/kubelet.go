@@ -102,7 +102,8 @@ const (
 //
 // A kubelet mounts a volume that has to be attached only after it has reported the volume in status.volumesInUse of its
 // node. It does so when it next computes its status, every ten seconds by default: on AWS, creation and attachment of
-// the volume take that long, and here they would wait for it. A status without a change is reported as rarely as before.
+// the volume take that long, and here they would wait for it. A status without a change is reported as rarely as
+// before.
 // https://github.com/kubernetes/kubernetes/issues/28141
 func ReportVolumesEarly(config map[string]any) {
 	if config["nodeStatusUpdateFrequency"] != nil {

@@ -514,8 +514,8 @@ func (c *Controller) capture(ctx context.Context, f, source *os.File, volumeID s
 		"a file system that clones files (XFS, Btrfs)")
 }
 
-// withFrozenWrites calls do while writes of a mounted file system of the volume are frozen, and reports whether the disk
-// was the same all the time.
+// withFrozenWrites calls do while writes of a mounted file system of the volume are frozen, and reports whether the
+// disk was the same all the time.
 func (c *Controller) withFrozenWrites(
 	ctx context.Context, volumeID string, source *os.File, do func(context.Context) error,
 ) (same bool, err error) {
