@@ -189,8 +189,8 @@ func (s Setup) configureNetwork(c Config, _ rootfs.Image) error {
 		"plugins": []any{pluginConfig{Type: pluginName, Address: c.Address}}})
 }
 
-// volumePlugins are those of volumes that pods on Fargate may have. With others, such as those of host paths, the kubelet
-// would make directories and run programs for a volume that was replaced after the pod was scheduled.
+// volumePlugins are those of volumes that pods on Fargate may have. With others, such as those of host paths, the
+// kubelet would make directories and run programs for a volume that was replaced after the pod was scheduled.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate.html
 var volumePlugins = []string{
 	"kubernetes.io/configmap", "kubernetes.io/csi", "kubernetes.io/downward-api", "kubernetes.io/empty-dir",
