@@ -27,8 +27,12 @@ const fargatePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "we
 "containers": [{"name": "web", "image": "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10",
 "imagePullPolicy": "IfNotPresent", "securityContext": {"runAsUser": 1000, "capabilities": {"add": ["NET_RAW"]}},
 "volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/w", "subPath": "w"},
-{"name": "m", "mountPath": "/m"}]}],
-"volumes": [{"name": "v", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]}}`
+{"name": "m", "mountPath": "/m"}, {"name": "m", "mountPath": "/mw", "subPath": "w"}, {"name": "d", "mountPath": "/d"},
+{"name": "d", "mountPath": "/name", "subPath": "name"}, {"name": "p", "mountPath": "/p"}]}],
+"volumes": [{"name": "v", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory"}},
+{"name": "d", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+{"name": "p", "projected": {"sources": [
+{"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}}]}}]}}`
 
 // fargatePodUID is the UID of the pod that the machine is for.
 const fargatePodUID = "0a1b2c3d-1111-2222-3333-444455556666"

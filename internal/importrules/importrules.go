@@ -217,7 +217,7 @@ var Rules = []Rule{
 		[]string{"os/exec", "k8s.io"},
 		"mount.efs: it calls mount(2) with the options that the launcher reads"},
 	{"internal/guest/fargatemount", []string{"internal/guest/efsmount", "internal/guest/fargate",
-		"internal/guest/rootfs/boot"}, []string{"os/exec", "k8s.io"},
+		"internal/guest/podvolume", "internal/guest/rootfs/boot"}, []string{"os/exec", "k8s.io"},
 		"mount of a Fargate machine: it validates command lines, and becomes mount(8) or mount.efs"},
 	{"internal/upstream", []string{"internal/catalog", "internal/durable", "internal/environment",
 		"internal/filelock", "internal/nodeimage", "kubernetes", "node"},

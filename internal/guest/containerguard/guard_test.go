@@ -14,19 +14,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/guest/node"
+	"github.com/coracle-eks/coracle/internal/guest/podvolume"
 	"github.com/coracle-eks/coracle/internal/guest/runcspec"
 )
 
 const (
 	uid     = "0a1b2c3d-1111-2222-3333-444455556666"
-	pod     = podsDir + uid
-	other   = podsDir + "0a1b2c3d-1111-2222-3333-777788889999"
+	pod     = podvolume.PodsDir + uid
+	other   = podvolume.PodsDir + "0a1b2c3d-1111-2222-3333-777788889999"
 	sandbox = "1f0b8d4c9e0a"
 )
 
 // mountinfo is that of a machine whose disk is a directory of the host, with volumes of the pod: a Secret in memory,
-// one in EFS, which is a directory of the host, and one of NFS; paths of an emptyDir and of the Secret (subPath), of
-// the machine's root, of the kubelet's files, of another pod and of /run.
+// one in EFS, which is a directory of the host, one of NFS, and an emptyDir in memory; paths (subPath) of them and of a
+// ConfigMap, of the machine's root, of the kubelet's files, of another pod and of /run; and of volumes of type hostPath
+// that name the pod's own directories of the kubelet.
 const mountinfo = `10 1 0:40 / / rw,relatime - overlay overlay rw
 11 10 0:41 / /proc rw - proc proc rw
 12 10 0:42 / /run rw - tmpfs tmpfs rw
@@ -41,6 +43,18 @@ const mountinfo = `10 1 0:40 / / rw,relatime - overlay overlay rw
 21 10 8:1 /coracle/machines/i-1/kubelet/pki ` + pod + `/volumes/kubernetes.io~local-volume/pki rw - ext4 x rw
 22 10 8:1 /coracle/machines/i-1/kubelet/pods/0a1b2c3d-1111-2222-3333-777788889999/volumes/x ` + pod + `/volume-subpaths/o/web/3 rw - ext4 x rw
 23 10 0:42 /host ` + pod + `/volumes/kubernetes.io~local-volume/run rw - tmpfs tmpfs rw
+24 10 0:45 / ` + pod + `/volumes/kubernetes.io~empty-dir/m rw - x x rw
+25 10 0:45 /a ` + pod + `/volume-subpaths/m/web/4 rw - x x rw
+26 10 8:1 /coracle/efs/fs-1/a ` + pod + `/volume-subpaths/pv/web/5 rw - x x rw
+27 10 0:44 /a ` + pod + `/volume-subpaths/n\040f/web/6 rw - x x rw
+28 10 8:1 /coracle/machines/i-1/kubelet/pods/` + uid + `/volumes/kubernetes.io~configmap/c/..2026_11_30/key ` + pod + `/volume-subpaths/c/web/7 rw - x x rw
+29 10 8:1 /coracle/machines/i-1/kubelet/pods/` + uid + `/volumes/kubernetes.io~configmap/c/..data ` + pod + `/volume-subpaths/v/web/8 rw - x x rw
+30 10 8:1 /coracle/machines/i-1/kubelet/pods/` + uid + `/volumes/kubernetes.io~configmap ` + pod + `/volume-subpaths/v/web/9 rw - x x rw
+31 10 8:1 /coracle/machines/i-1/kubelet/pods/` + uid + `/volumes/kubernetes.io~csi ` + pod + `/volume-subpaths/v/web/10 rw - x x rw
+32 10 8:1 /coracle/machines/i-1/kubelet/pods/` + uid + `/volumes/kubernetes.io~csi/pv ` + pod + `/volume-subpaths/v/web/11 rw - x x rw
+33 10 8:1 /coracle/machines/i-1/kubelet/pods/` + uid + `/volumes ` + pod + `/volume-subpaths/v/web/12 rw - x x rw
+34 10 8:1 /coracle/machines/i-1/kubelet/pods/` + uid + ` ` + pod + `/volume-subpaths/v/web/13 rw - x x rw
+35 10 0:46 / ` + pod + `/volume-subpaths/v/web/15 rw - x x rw
 `
 
 // container returns the configuration that containerd makes of the machine's base for a container of the pod.
@@ -62,7 +76,7 @@ func container(t *testing.T) map[string]any {
 			"options": []any{"nosuid", "noexec", "nodev", "relatime", "ro"}},
 		bind(pod+"/etc-hosts", "/etc/hosts"), bind(pod+"/containers/web/0badcafe", "/dev/termination-log"),
 		bind("/var/lib"+state+"/hostname", "/etc/hostname"), bind("/var/lib"+state+"/resolv.conf", "/etc/resolv.conf"),
-		bind("/run"+state+"/shm", "/dev/shm"), bind(pod+"/volumes/kubernetes.io~projected/kube-api-access-x", "/token"))
+		bind("/run"+state+"/shm", "/dev/shm"), bind(pod+"/volumes/kubernetes.io~projected/kube-api-access-x", "/token", "ro"))
 	return spec
 }
 
@@ -75,7 +89,10 @@ func namespace(kind, path string) map[string]any {
 }
 
 func bind(source, destination string, options ...string) map[string]any {
-	all := []any{"rbind", "rprivate", "rw"}
+	all := []any{"rbind", "rprivate"}
+	if !slices.Contains(options, "ro") && !slices.Contains(options, "rro") {
+		all = append(all, "rw")
+	}
 	for _, o := range options {
 		all = append(all, o)
 	}
@@ -129,11 +146,20 @@ func TestJudge(t *testing.T) {
 		"a sandbox":                  {sandboxOf, ""},
 		"processes shared in a pod":  {replaced("pid", "/proc/77/ns/pid"), ""},
 		"no capabilities":            {func(c object) { delete(c["process"].(object), "capabilities") }, ""},
-		"a Secret":                   {mounts(bind(pod+"/volumes/kubernetes.io~secret/s", "/s")), ""},
+		"a Secret":                   {mounts(bind(pod+"/volumes/kubernetes.io~secret/s", "/s", "ro")), ""},
+		"a ConfigMap":                {mounts(bind(pod+"/volumes/kubernetes.io~configmap/c", "/c", "ro")), ""},
+		"all of it read-only":        {mounts(bind(pod+"/volumes/kubernetes.io~configmap/c", "/c", "rro")), ""},
+		"fields of the pod":          {mounts(bind(pod+"/volumes/kubernetes.io~downward-api/d", "/d", "ro")), ""},
+		"an emptyDir":                {mounts(bind(pod+"/volumes/kubernetes.io~empty-dir/e", "/e")), ""},
+		"an emptyDir in memory":      {mounts(bind(pod+"/volumes/kubernetes.io~empty-dir/m", "/m")), ""},
 		"a volume in EFS":            {mounts(bind(pod+"/volumes/kubernetes.io~csi/pv/mount", "/e")), ""},
 		"a volume of NFS":            {mounts(bind(pod+"/volumes/kubernetes.io~nfs/n f", "/n")), ""},
 		"a directory of an emptyDir": {mounts(bind(pod+"/volume-subpaths/e/web/0", "/a")), ""},
-		"a file of a Secret":         {mounts(bind(pod+"/volume-subpaths/s/web/1", "/k")), ""},
+		"a directory in memory":      {mounts(bind(pod+"/volume-subpaths/m/web/4", "/a")), ""},
+		"a directory in EFS":         {mounts(bind(pod+"/volume-subpaths/pv/web/5", "/a")), ""},
+		"a directory of NFS":         {mounts(bind(pod+"/volume-subpaths/n f/web/6", "/a")), ""},
+		"a file of a Secret":         {mounts(bind(pod+"/volume-subpaths/s/web/1", "/k", "ro")), ""},
+		"a file of a ConfigMap":      {mounts(bind(pod+"/volume-subpaths/c/web/7", "/k", "ro")), ""},
 		"a volume of the image": {mounts(bind("/var/lib/containerd/io.containerd.grpc.v1.cri/containers/x/volumes/y",
 			"/v")), ""},
 		"a usual device": {func(c object) {
@@ -184,7 +210,7 @@ func TestJudge(t *testing.T) {
 		"containerd's socket":     {mounts(bind("/run/containerd/containerd.sock", "/s")), "files of the node"},
 		"containerd's directory":  {mounts(bind("/var/lib/containerd", "/s")), "files of the node"},
 		"the kubelet's directory": {mounts(bind("/var/lib/kubelet", "/s")), "files of the node"},
-		"the pods":                {mounts(bind(podsDir, "/s")), "files of the node"},
+		"the pods":                {mounts(bind(podvolume.PodsDir, "/s")), "files of the node"},
 		"the pod's directory":     {mounts(bind(pod, "/s")), "files of the node"},
 		"the pod's volumes":       {mounts(bind(pod+"/volumes", "/s")), "files of the node"},
 		"a link in /proc to the pod": {mounts(bind("/proc/9/root"+pod+"/volumes/kubernetes.io~empty-dir/e", "/s")),
@@ -199,6 +225,24 @@ func TestJudge(t *testing.T) {
 		"a local volume below /run":   {mounts(bind(pod+"/volumes/kubernetes.io~local-volume/run", "/s")), "files of the node"},
 		"a path of another pod":       {mounts(bind(pod+"/volume-subpaths/o/web/3", "/s")), "files of the node"},
 		"a volume that leads outside": {mounts(bind(pod+"/volumes/kubernetes.io~empty-dir/link", "/s")), "files of the node"},
+		"a ConfigMap to write to":     {mounts(bind(pod+"/volumes/kubernetes.io~configmap/c", "/c")), "cannot write to"},
+		"a Secret to write to":        {mounts(bind(pod+"/volumes/kubernetes.io~secret/s", "/s")), "cannot write to"},
+		"a token to write to": {mounts(bind(pod+"/volumes/kubernetes.io~projected/kube-api-access-x", "/t")),
+			"cannot write to"},
+		"fields of the pod to write to": {mounts(bind(pod+"/volumes/kubernetes.io~downward-api/d", "/d")), "cannot write to"},
+		"read-only, and not": {mounts(object{"destination": "/c", "type": "bind", "options": []any{"rbind", "ro", "rw"},
+			"source": pod + "/volumes/kubernetes.io~configmap/c"}), "cannot write to"},
+		"a file of a Secret to write to":    {mounts(bind(pod+"/volume-subpaths/s/web/1", "/k")), "cannot write to"},
+		"a file of a ConfigMap to write to": {mounts(bind(pod+"/volume-subpaths/c/web/7", "/k")), "cannot write to"},
+		"a ConfigMap as a path":             {mounts(bind(pod+"/volume-subpaths/v/web/8", "/k")), "cannot write to"},
+		"all ConfigMaps":                    {mounts(bind(pod+"/volume-subpaths/v/web/9", "/k")), "files of the node"},
+		"all ConfigMaps, read-only":         {mounts(bind(pod+"/volume-subpaths/v/web/9", "/k", "ro")), "files of the node"},
+		"what the kubelet knows of drivers": {mounts(bind(pod+"/volume-subpaths/v/web/10", "/k")), "files of the node"},
+		"a volume of a driver with it":      {mounts(bind(pod+"/volume-subpaths/v/web/11", "/k")), "files of the node"},
+		"all volumes as a path":             {mounts(bind(pod+"/volume-subpaths/v/web/12", "/k")), "files of the node"},
+		"the pod's directory as a path":     {mounts(bind(pod+"/volume-subpaths/v/web/13", "/k")), "files of the node"},
+		"what is not mounted":               {mounts(bind(pod+"/volume-subpaths/v/web/14", "/k")), "files of the node"},
+		"of no volume":                      {mounts(bind(pod+"/volume-subpaths/v/web/15", "/k")), "files of the node"},
 		"a bind of another type": {mounts(object{"destination": "/s", "type": "none", "source": "/etc",
 			"options": []any{"bind"}}), "files of the node"},
 		"a file that is not there": {mounts(bind("/gone", "/s")), os.ErrNotExist.Error()},

@@ -9,11 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/guest/podvolume"
 	"github.com/coracle-eks/coracle/internal/guest/runcspec"
 )
-
-// podsDir is where the kubelet has what it makes for pods.
-const podsDir = "/var/lib/kubelet/pods/"
 
 // virtualTypes are the types of mounts in containers that are of no files of the machine.
 var virtualTypes = []string{"proc", "tmpfs", "devpts", "mqueue", "sysfs", "cgroup"}
@@ -45,7 +43,7 @@ func (g guard) validateMounts(config runcspec.Object) error {
 		bind := m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 		switch {
 		case bind:
-			if err := g.validateSource(m.Source, m.Destination); err != nil {
+			if err := g.validateSource(m.Source, m.Destination, isReadOnly(m.Options)); err != nil {
 				return err
 			}
 		case !slices.Contains(virtualTypes, m.Type):
@@ -57,9 +55,15 @@ func (g guard) validateMounts(config runcspec.Object) error {
 	return nil
 }
 
-// validateSource refuses files of the machine. A path below the directory of the pod is not enough: with subPath, or
-// for a local volume, the kubelet mounts there what the volume names.
-func (g guard) validateSource(source, destination string) error {
+// isReadOnly reports whether runc makes a bind mount read-only. containerd has one of these options for each.
+func isReadOnly(options []string) bool {
+	return (slices.Contains(options, "ro") || slices.Contains(options, "rro")) && !slices.Contains(options, "rw")
+}
+
+// validateSource refuses files of the machine, and files that the kubelet writes unless the container only reads them.
+// A path below the directory of the pod is not enough: with subPath, or for a local volume, the kubelet mounts there
+// what the volume names, which may be another volume of the pod.
+func (g guard) validateSource(source, destination string, readOnly bool) error {
 	at, err := g.resolved(source)
 	if err != nil {
 		return err
@@ -79,44 +83,67 @@ func (g guard) validateSource(source, destination string) error {
 			return nil
 		}
 	}
-	dir := podsDir + g.uid
-	if !isOfKubelet(dir, at) {
+	if !g.isOfKubelet(at) {
 		return refused
 	}
-	file, pod := g.resolveMount(at), g.resolveMount(dir)
-	switch {
-	case file.device == "": // the list of mounts is not that of the machine
+	places := g.resolvePlaces(at)
+	if len(places) == 0 {
 		return refused
-	case file.device == pod.device && isWithin(file.root, pod.root):
-		return nil
 	}
-	for _, m := range g.mounts {
-		if m.device == file.device && isWithin(file.root, m.root) && !isWithin(m.at, dir) {
+	for _, place := range places {
+		volume, _, ok := podvolume.Parse(g.uid, place)
+		switch {
+		case !ok && !g.isFileOfKubelet(place):
 			return refused
+		case volume.ReadOnly() && !readOnly:
+			return fmt.Errorf("containers on Fargate cannot write to volumes of the kubelet (%s): %s at %s", volume.Plugin,
+				source, destination)
 		}
 	}
 	return nil
 }
 
-// volumePlugins are the kubelet's plugins of volumes that a pod may have, csi aside: none is of files of the machine.
-var volumePlugins = []string{"empty-dir", "configmap", "secret", "projected", "downward-api", "nfs"}
-
-// isOfKubelet reports whether a file in the directory of a pod is one that the kubelet gives containers: etc-hosts,
-// containers/NAME/FILE, volumes/PLUGIN/NAME, volumes/kubernetes.io~csi/NAME/mount,
-// volume-subpaths/VOLUME/CONTAINER/INDEX. All above it are root's; what is below is the pod's, which could put
-// something else there.
-func isOfKubelet(dir, file string) bool {
-	rest, ok := strings.CutPrefix(file, dir+"/")
-	parts := strings.Split(rest, "/")
-	switch {
-	case !ok:
-		return false
-	case parts[0] == "volumes" && len(parts) > 2:
-		plugin, isOwn := strings.CutPrefix(parts[1], "kubernetes.io~")
-		return isOwn && (slices.Contains(volumePlugins, plugin) && len(parts) == 3 ||
-			plugin == "csi" && len(parts) == 4 && parts[3] == "mount")
+// isOfKubelet reports whether a file is one that the kubelet gives containers of the pod by this path: etc-hosts,
+// containers/NAME/FILE, a volume, or volume-subpaths/VOLUME/CONTAINER/INDEX. All above it are root's; what is below is
+// the pod's, which could put something else there.
+func (g guard) isOfKubelet(file string) bool {
+	if _, within, ok := podvolume.Parse(g.uid, file); ok {
+		return within == ""
 	}
-	return len(parts) == map[string]int{"etc-hosts": 1, "containers": 3, "volume-subpaths": 4}[parts[0]]
+	matched, _ := path.Match(podvolume.PodsDir+"*/volume-subpaths/*/*/*", file)
+	return matched && isWithin(file, g.podDir()) || g.isFileOfKubelet(file)
+}
+
+// isFileOfKubelet reports whether a file is the pod's /etc/hosts, or the termination log of a container.
+func (g guard) isFileOfKubelet(file string) bool {
+	matched, _ := path.Match(podvolume.PodsDir+"*/containers/*/*", file)
+	return file == g.podDir()+"/etc-hosts" || matched && isWithin(file, g.podDir())
+}
+
+func (g guard) podDir() string { return podvolume.PodsDir + g.uid }
+
+// resolvePlaces returns the paths in the directory of the pod by which the kubelet has a file, whatever was mounted
+// over where it is now: one on the pod's disk, and those below the mounts of volumes that have it. It returns none for
+// files that are elsewhere, too.
+func (g guard) resolvePlaces(at string) (places []string) {
+	dir := g.podDir()
+	file, pod := g.resolveMount(at), g.resolveMount(dir)
+	if file.device == "" || pod.device == "" { // the list of mounts is not that of the machine
+		return nil
+	}
+	if file.device == pod.device && isWithin(file.root, pod.root) {
+		return []string{path.Join(dir, strings.TrimPrefix(file.root, pod.root))}
+	}
+	for _, m := range g.mounts {
+		switch {
+		case m.device != file.device || !isWithin(file.root, m.root):
+		case !isWithin(m.at, dir):
+			return nil
+		case !isWithin(m.at, dir+"/volume-subpaths"): // what is mounted there is part of a volume
+			places = append(places, path.Join(m.at, strings.TrimPrefix(file.root, m.root)))
+		}
+	}
+	return places
 }
 
 // mountPoint is a mount of the machine, or where a file is.

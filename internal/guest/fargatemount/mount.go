@@ -27,6 +27,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/guest/efsmount"
 	"github.com/coracle-eks/coracle/internal/guest/fargate"
+	"github.com/coracle-eks/coracle/internal/guest/podvolume"
 	"github.com/coracle-eks/coracle/internal/guest/rootfs/boot"
 )
 
@@ -38,7 +39,6 @@ const (
 	system = "/usr/bin/mount"
 
 	kubeletDir = "/var/lib/kubelet/"
-	podsDir    = kubeletDir + "pods/"
 )
 
 // exitUsage is the exit status of mount(8) for what it does not do.
@@ -173,9 +173,6 @@ var tmpfsProbe = regexp.MustCompile(`^` + kubeletDir + `(plugins/kubernetes\.io/
 // efsSource matches what the driver mounts.
 var efsSource = regexp.MustCompile(`^fs-[0-9a-f]{8,40}:/`)
 
-// memoryPlugins are the plugins of volumes that the kubelet keeps in memory.
-var memoryPlugins = []string{"empty-dir", "secret", "projected", "downward-api", "configmap"}
-
 // validate refuses what the kubelet and the driver do not mount for the pod of the machine.
 func (m machine) validate(c command) error {
 	isOption := func(string) bool { return true }
@@ -232,7 +229,7 @@ func (m machine) validateSource(c command) error {
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(file, podsDir+m.uid+"/volumes/") {
+		if _, _, ok := podvolume.Parse(m.uid, file); !ok {
 			return fmt.Errorf("%.200q is not in a volume of the pod", file)
 		}
 	}
@@ -251,24 +248,18 @@ func (m machine) validateTarget(c command) error {
 	if c.kind == typeTmpfs && tmpfsProbe.MatchString(c.target) {
 		return nil
 	}
-	rest, ok := strings.CutPrefix(c.target, podsDir+m.uid+"/")
-	if m.uid == "" || !ok {
-		return refused
-	}
-	parts := strings.Split(rest, "/")
-	isVolume := func(plugins ...string) bool {
-		return len(parts) > 2 && parts[0] == "volumes" &&
-			slices.ContainsFunc(plugins, func(p string) bool { return parts[1] == "kubernetes.io~"+p })
-	}
+	volume, within, ok := podvolume.Parse(m.uid, c.target)
+	isVolume := ok && within == ""
 	switch c.kind {
 	case typeTmpfs:
-		ok = isVolume(memoryPlugins...) && len(parts) == 3
+		ok = isVolume && volume.InMemory()
 	case typeNFS:
-		ok = isVolume("nfs") && len(parts) == 3
+		ok = isVolume && volume.Plugin == podvolume.NFS
 	case typeEFS:
-		ok = isVolume("csi") && len(parts) == 4 && parts[3] == "mount"
+		ok = isVolume && volume.Plugin == podvolume.CSI
 	default:
-		ok = len(parts) == 4 && parts[0] == "volume-subpaths"
+		rest, inPod := strings.CutPrefix(c.target, podvolume.PodsDir+m.uid+"/volume-subpaths/")
+		ok = m.uid != "" && inPod && strings.Count(rest, "/") == 2
 	}
 	if !ok {
 		return refused

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/guest/podvolume"
 )
 
 const (
 	uid     = "0a1b2c3d-1111-2222-3333-444455556666"
-	pod     = podsDir + uid
+	pod     = podvolume.PodsDir + uid
 	volumes = pod + "/volumes/kubernetes.io~"
 	kubelet = 77
 )
@@ -37,6 +39,9 @@ func TestMounts(t *testing.T) {
 	t.Parallel()
 	const subPath = pod + "/volume-subpaths/v/web/0"
 	links := map[string]string{"/proc/77/fd/9": volumes + "empty-dir/v/a", "/proc/77/fd/10": "/run/host",
+		"/proc/77/fd/11": pod + "/volumes/kubernetes.io~csi", "/proc/77/fd/12": pod + "/volumes/kubernetes.io~configmap",
+		"/proc/77/fd/13": pod + "/volumes", "/proc/77/fd/14": volumes + "csi/pv", "/proc/77/fd/15": volumes + "csi/pv/mount/a",
+		"/proc/77/fd/16": volumes + "configmap/c/..2026_11_30/key", "/proc/77/fd/17": pod + "/etc-hosts",
 		volumes + "nfs/link": "/run/host", volumes + "csi/pv/mount": volumes + "csi/pv/mount"}
 	for name, test := range map[string]struct {
 		args []string
@@ -54,6 +59,10 @@ func TestMounts(t *testing.T) {
 			want: "mount -t nfs -o ro -- 10.0.1.5:/export " + volumes + "nfs/n"},
 		"a path of a volume": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/9", subPath},
 			want: "mount --no-canonicalize -o bind -- /proc/77/fd/9 " + subPath},
+		"a path in EFS": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/15", subPath},
+			want: "mount --no-canonicalize -o bind -- /proc/77/fd/15 " + subPath},
+		"a file of a ConfigMap": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/16", subPath},
+			want: "mount --no-canonicalize -o bind -- /proc/77/fd/16 " + subPath},
 		"its flags": {args: []string{"--no-canonicalize", "-o", "bind,remount,ro,nosuid", "/proc/77/fd/9", subPath},
 			want: "mount --no-canonicalize -o bind,remount,ro,nosuid -- /proc/77/fd/9 " + subPath},
 		"EFS": {args: []string{"-t", "efs", "-o", "tls,X-mount.mkdir", "fs-0123456789abcdef0:/", volumes + "csi/pv/mount"}},
@@ -92,13 +101,23 @@ func TestMounts(t *testing.T) {
 			says: "is not an open"},
 		"a file of the machine": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/10", subPath},
 			says: `"/run/host" is not in a volume`},
+		"all volumes of drivers": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/11", subPath},
+			says: "is not in a volume"},
+		"all ConfigMaps": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/12", subPath},
+			says: "is not in a volume"},
+		"all volumes": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/13", subPath},
+			says: "is not in a volume"},
+		"what the kubelet knows of a volume": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/14", subPath},
+			says: "is not in a volume"},
+		"a file beside the volumes": {args: []string{"--no-canonicalize", "-o", "bind", "/proc/77/fd/17", subPath},
+			says: "is not in a volume"},
 		"moved": {args: []string{"--no-canonicalize", "-o", "bind,move", "/proc/77/fd/9", subPath},
 			says: `"move" is not`},
 		"without bind": {args: []string{"--no-canonicalize", "/proc/77/fd/9", subPath},
 			says: "has no type"},
 		"over a file": {args: []string{"-t", "tmpfs", "tmpfs", "/run/host"},
 			says: "is not where the kubelet"},
-		"of another pod": {args: []string{"-t", "tmpfs", "tmpfs", podsDir + "x/volumes/kubernetes.io~secret/s"},
+		"of another pod": {args: []string{"-t", "tmpfs", "tmpfs", podvolume.PodsDir + "x/volumes/kubernetes.io~secret/s"},
 			says: "is not where"},
 		"dots to a file": {args: []string{"-t", "tmpfs", "tmpfs", volumes + "secret/s/../../../../../../../../run/host"},
 			says: "is not where"},
