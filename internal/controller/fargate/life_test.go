@@ -21,6 +21,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/controller/fargate"
 	rules "github.com/coracle-eks/coracle/internal/fargate"
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	guest "github.com/coracle-eks/coracle/internal/guest/fargate"
 	webhook "github.com/coracle-eks/coracle/internal/kube/fargate"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -177,7 +178,8 @@ func TestPodsThatCannotRunAreToldWhy(t *testing.T) {
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: "efs.csi.aws.com", VolumeHandle: "fs-1"}},
+				Driver: "efs.csi.aws.com", VolumeHandle: "fs-1", VolumeAttributes: map[string]string{"encryptInTransit": "true"}}},
+			MountOptions: []string{"iam"},
 		}}, metav1.CreateOptions{}))(t)
 	made := must(core.PersistentVolumeClaims("fargate").Create(t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "files"},
@@ -193,7 +195,8 @@ func TestPodsThatCannotRunAreToldWhy(t *testing.T) {
 	must(core.PersistentVolumeClaims("fargate").UpdateStatus(t.Context(), made, metav1.UpdateOptions{}))(t)
 	_, row := w.runs(pod)
 	instance := must(record.Instances(w.store).Get(t.Context(), record.EC2Key(account, region, row.InstanceID)))(t).Value
-	if !strings.Contains(string(instance.Fargate.NodeConfig), `"efsVolumes":{"files":"fs-1"}`) {
+	digest := must(fargatenode.VolumeDigest("fs-1", map[string]string{"encryptInTransit": "true"}, []string{"iam"}))(t)
+	if !strings.Contains(string(instance.Fargate.NodeConfig), `"efsVolumes":{"files":"`+digest+`"}`) {
 		t.Errorf("its node is to have %s", instance.Fargate.NodeConfig)
 	}
 }

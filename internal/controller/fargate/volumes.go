@@ -9,19 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/coracle-eks/coracle/internal/fargate"
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
-// maxHandles is the maximum size in bytes of the names and volume handles of a pod's volumes: they are kept with the
-// machine, and an API server may return any number.
-const maxHandles = 16 << 10
+// maxVolumes is the maximum size in bytes of the names and digests of a pod's volumes: they are kept with the machine,
+// and an API server may return any number.
+const maxVolumes = 16 << 10
 
-// efsVolumes returns the volume handles of the persistent volumes that the claims of a pod are bound to, by the names
-// of the volumes, or why the pod cannot run. The claims are read again for each machine, which mounts what is found
-// here and nothing else: volumes may have been replaced since the pod was admitted, and may be replaced afterwards.
+// efsVolumes returns the digests of the persistent volumes that the claims of a pod are bound to, by the names of the
+// volumes, or why the pod cannot run. The claims are read again for each machine, which mounts what is found here
+// and nothing else: volumes may have been replaced since the pod was admitted, and may be replaced afterwards.
 func (p *podPass) efsVolumes(ctx context.Context, pod *corev1.Pod) (
-	handles map[string]string, problem string, err error) {
-	handles, size := map[string]string{}, 0
+	digests map[string]string, problem string, err error) {
+	digests, size := map[string]string{}, 0
 	for _, name := range fargate.VolumeClaims(pod) {
 		claim, volume, err := p.getClaim(ctx, pod.Namespace, name)
 		if err != nil {
@@ -30,13 +31,17 @@ func (p *podPass) efsVolumes(ctx context.Context, pod *corev1.Pod) (
 		if problem := fargate.ClaimProblem(name, claim, volume); problem != "" {
 			return nil, client.Cut(problem), nil
 		}
-		handle := volume.Spec.CSI.VolumeHandle
-		if size += len(volume.Name) + len(handle); size > maxHandles {
-			return nil, fmt.Sprintf("the names and volume handles of its volumes have more than %d bytes", maxHandles), nil
+		csi := volume.Spec.CSI
+		digest, err := fargatenode.VolumeDigest(csi.VolumeHandle, csi.VolumeAttributes, volume.Spec.MountOptions)
+		if err != nil {
+			return nil, "", err
 		}
-		handles[volume.Name] = handle
+		if size += len(volume.Name) + len(digest); size > maxVolumes {
+			return nil, fmt.Sprintf("the names of its volumes have more than %d bytes", maxVolumes), nil
+		}
+		digests[volume.Name] = digest
 	}
-	return handles, "", nil
+	return digests, "", nil
 }
 
 // getClaim returns a persistent volume claim, and the persistent volume that it is bound to. Both are nil where they do

@@ -1,5 +1,5 @@
-// Package fargatenode names what the nodes of Fargate pods have in common. Those who name nodes, authenticate them and
-// configure them share it.
+// Package fargatenode names what the nodes of Fargate pods have in common, and the volumes they mount. Those who name
+// nodes, authenticate them and configure them share it.
 package fargatenode
 
 const (

@@ -29,16 +29,16 @@ func NodeMain(args []string) int {
 	volumes := flags.String("volumes", "", "file with the volumes that may be mounted, by the names of persistent volumes")
 	kubelet := flags.String("kubelet-dir", "/var/lib/kubelet", "directory of kubelet")
 	return csidriver.Run(flags, args, func(ctx context.Context, log *slog.Logger) error {
-		handles, err := readHandles(*volumes)
+		allowed, err := readVolumes(*volumes)
 		if err != nil {
 			return err
 		}
-		return serveNode(ctx, log, who, efsMounter{csidriver.NewMounter(), who.Region}, handles, *kubelet)
+		return serveNode(ctx, log, who, efsMounter{csidriver.NewMounter(), who.Region}, allowed, *kubelet)
 	})
 }
 
-// readHandles reads the handles of volumes from a file with a JSON object.
-func readHandles(file string) (map[string]string, error) {
+// readVolumes reads the digests of volumes from a file with a JSON object.
+func readVolumes(file string) (map[string]string, error) {
 	if file == "" {
 		return nil, errors.New("--volumes is required")
 	}
@@ -46,16 +46,16 @@ func readHandles(file string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	handles := map[string]string{}
-	if err := json.Unmarshal(data, &handles); err != nil {
+	volumes := map[string]string{}
+	if err := json.Unmarshal(data, &volumes); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return handles, nil
+	return volumes, nil
 }
 
 // serveNode serves the node's service to kubelet until the context ends. Volumes are mounted that have one of the
-// handles, by the names of their persistent volumes.
-func serveNode(ctx context.Context, log *slog.Logger, who csidriver.Node, m mounter, handles map[string]string,
+// digests, by the names of their persistent volumes.
+func serveNode(ctx context.Context, log *slog.Logger, who csidriver.Node, m mounter, volumes map[string]string,
 	kubelet string) error {
 	if who.Instance == "" || who.Region == "" || who.Zone == "" {
 		return errors.New("--node-id, --region and --zone are required")
@@ -70,7 +70,7 @@ func serveNode(ctx context.Context, log *slog.Logger, who csidriver.Node, m moun
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n := newNode(options{}, who, m)
-	n.handles = handles
+	n.volumes = volumes
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()

@@ -4,6 +4,7 @@ package efscsi
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 	"github.com/coracle-eks/coracle/internal/guest/csidriver/csidrivertest"
 )
@@ -72,35 +74,59 @@ func TestANodeWithoutMetadata(t *testing.T) {
 // TestVolumesOfAnotherHandle asks for volumes that were changed since the pod was scheduled.
 func TestVolumesOfAnotherHandle(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "volumes.json")
-	if err := os.WriteFile(file, []byte(`{"files":"fs-0123456789abcdef0::fsap-0123456789abcdef0"}`), 0o600); err != nil {
-		t.Fatal(err)
+	const handle = "fs-0123456789abcdef0::fsap-0123456789abcdef0"
+	attributes := map[string]string{"encryptInTransit": "true"}
+	digests := map[string]string{}
+	for name, options := range map[string][]string{"files": {"iam"}, "elsewhere": {"iam,mounttargetip=10.0.9.9"},
+		"region": {"Region=eu-north-1"}} {
+		digest, err := fargatenode.VolumeDigest(handle, attributes, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests[name] = digest
 	}
-	handles, err := readHandles(file)
+	data, err := json.Marshal(digests)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readHandles(""); err == nil {
+	file := filepath.Join(t.TempDir(), "volumes.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	volumes, err := readVolumes(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readVolumes(""); err == nil {
 		t.Error("a driver that knows no volumes is served")
 	}
 	n := newNode(options{}, csidriver.Node{}, &csidrivertest.Mounter{})
-	n.handles = handles
+	n.volumes = volumes
 	for _, test := range []struct {
 		name, handle string
+		attributes   map[string]string
+		options      []string
 		want         codes.Code
 	}{
-		{"files", "fs-0123456789abcdef0::fsap-0123456789abcdef0", codes.OK},
-		{"files", "fs-0123456789abcdef0", codes.PermissionDenied},
-		{"others", "fs-0123456789abcdef0::fsap-0123456789abcdef0", codes.PermissionDenied},
-		{"others", "", codes.PermissionDenied},
+		{"files", handle, attributes, []string{"iam"}, codes.OK},
+		{"files", "fs-0123456789abcdef0", attributes, []string{"iam"}, codes.PermissionDenied},
+		{"files", handle, nil, []string{"iam"}, codes.PermissionDenied},
+		{"files", handle, map[string]string{"mounttargetip": "10.0.9.9"}, []string{"iam"}, codes.PermissionDenied},
+		{"files", handle, attributes, []string{"iam", "region=eu-north-1"}, codes.PermissionDenied},
+		{"files", handle, attributes, nil, codes.PermissionDenied},
+		{"others", handle, attributes, []string{"iam"}, codes.PermissionDenied},
+		{"others", "", nil, nil, codes.PermissionDenied},
+		{"elsewhere", handle, attributes, []string{"iam,mounttargetip=10.0.9.9"}, codes.InvalidArgument},
+		{"region", handle, attributes, []string{"Region=eu-north-1"}, codes.InvalidArgument},
 	} {
 		_, err := n.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: test.handle,
-			TargetPath: filepath.Join(t.TempDir(), "kubernetes.io~csi", test.name, "mount"),
+			VolumeContext: test.attributes,
+			TargetPath:    filepath.Join(t.TempDir(), "kubernetes.io~csi", test.name, "mount"),
 			VolumeCapability: &csi.VolumeCapability{
-				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{MountFlags: test.options}},
 				AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER}}})
 		if status.Code(err) != test.want {
-			t.Errorf("%s of %s: %v, want %s", test.handle, test.name, err, test.want)
+			t.Errorf("%s of %s, %v, %q: %v, want %s", test.handle, test.name, test.attributes, test.options, err, test.want)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/coracle-eks/coracle/internal/fargate/fargatenode"
 	"github.com/coracle-eks/coracle/internal/guest/csidriver"
 )
 
@@ -54,9 +55,9 @@ type node struct {
 	working  csidriver.InFlight
 	usage    usage
 	mounting chan struct{} // has one of each mount that is being made; nil where there is no limit
-	// handles are those of the volumes that may be mounted, by the names of their persistent volumes. Nil: all. On Fargate
+	// volumes are the digests of those that may be mounted, by the names of their persistent volumes. Nil: all. On Fargate
 	// they are those that the pod was scheduled with: an administrator of the cluster may replace them later.
-	handles map[string]string
+	volumes map[string]string
 }
 
 func newNode(o options, who csidriver.Node, m mounter) *node {
@@ -124,11 +125,8 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 	if err := checkCapabilities([]*csi.VolumeCapability{r.GetVolumeCapability()}); err != nil {
 		return nil, csidriver.Invalid("Volume capability not supported: %s", err)
 	}
-	// .../volumes/kubernetes.io~csi/NAME/mount
-	name := filepath.Base(filepath.Dir(target))
-	if handle, ok := n.handles[name]; n.handles != nil && (!ok || handle != r.GetVolumeId()) {
-		return nil, status.Errorf(codes.PermissionDenied, "the persistent volume %.253q is not the one that the pod was "+
-			"scheduled with, or has another volume handle (%.100q) since", name, r.GetVolumeId())
+	if err := n.checkScheduled(r); err != nil {
+		return nil, err
 	}
 	source, options, err := n.readVolume(r)
 	if err != nil {
@@ -164,6 +162,32 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 		return nil, status.Errorf(codes.Internal, "Could not mount %q at %q: %v", source, target, err)
 	}
 	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+// checkScheduled refuses, on Fargate, volumes that are others than when the pod was scheduled, and the mount options
+// that choose another server than that of the file system: with iam, the server gets what the credentials of the pod
+// execution role have signed.
+func (n *node) checkScheduled(r *csi.NodePublishVolumeRequest) error {
+	if n.volumes == nil {
+		return nil
+	}
+	options := r.GetVolumeCapability().GetMount().GetMountFlags()
+	digest, err := fargatenode.VolumeDigest(r.GetVolumeId(), r.GetVolumeContext(), options)
+	if err != nil {
+		return csidriver.Invalid("Volume not supported: %s", err)
+	}
+	name := filepath.Base(filepath.Dir(r.GetTargetPath())) // .../volumes/kubernetes.io~csi/NAME/mount
+	if want, ok := n.volumes[name]; !ok || want != digest {
+		return status.Errorf(codes.PermissionDenied, "the persistent volume %.253q is not the one that the pod was "+
+			"scheduled with, or has another volume handle (%.100q), attributes or mount options since", name, r.GetVolumeId())
+	}
+	for _, flag := range csidriver.MountFlags(r.GetVolumeCapability()) {
+		switch option, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(flag)), "="); option {
+		case attributeAddress, "region":
+			return csidriver.Invalid("mount option %q is not supported on Fargate", option)
+		}
+	}
+	return nil
 }
 
 // optionSet are the options of a mount, each once.

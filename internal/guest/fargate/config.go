@@ -35,8 +35,8 @@ type Config struct {
 	Memory  int64  `json:"memory"`            // MiB, of the machine
 	Version string `json:"version,omitempty"` // of Kubernetes, "1.35"; empty: that of the image
 
-	// EFSVolumes are the volume handles of the persistent volumes of the driver efs.csi.aws.com that the pod was scheduled
-	// with, by their names; NFS are its sources of NFS, "SERVER:PATH". The machine mounts no others.
+	// EFSVolumes are the digests (fargatenode.VolumeDigest) of the persistent volumes of the driver efs.csi.aws.com that
+	// the pod was scheduled with, by their names; NFS are its sources of NFS, "SERVER:PATH". The machine mounts no others.
 	EFSVolumes map[string]string `json:"efsVolumes,omitempty"`
 	NFS        []string          `json:"nfs,omitempty"`
 	// Logging has the pod's logs routed; nil when logging is disabled.

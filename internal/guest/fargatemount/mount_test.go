@@ -40,7 +40,8 @@ func TestMounts(t *testing.T) {
 	const subPath = pod + "/volume-subpaths/v/web/0"
 	links := map[string]string{"/proc/77/fd/9": volumes + "empty-dir/v/a", "/proc/77/fd/10": "/run/host",
 		"/proc/77/fd/11": pod + "/volumes/kubernetes.io~csi", "/proc/77/fd/12": pod + "/volumes/kubernetes.io~configmap",
-		"/proc/77/fd/13": pod + "/volumes", "/proc/77/fd/14": volumes + "csi/pv", "/proc/77/fd/15": volumes + "csi/pv/mount/a",
+		"/proc/77/fd/13": pod + "/volumes", "/proc/77/fd/14": volumes + "csi/pv",
+		"/proc/77/fd/15": volumes + "csi/pv/mount/a",
 		"/proc/77/fd/16": volumes + "configmap/c/..2026_11_30/key", "/proc/77/fd/17": pod + "/etc-hosts",
 		volumes + "nfs/link": "/run/host", volumes + "csi/pv/mount": volumes + "csi/pv/mount"}
 	for name, test := range map[string]struct {
