@@ -301,7 +301,7 @@ func (w *world) shareFiles() {
 	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "statefulset", "files")
 }
 
-// shared is a static volume of a file system to name, and two pods that have it.
+// shared is a static volume of a file system to name, and two pods that have it, and a ConfigMap, by subPath, too.
 const shared = `apiVersion: v1
 kind: PersistentVolume
 metadata: {name: files}
@@ -309,7 +309,13 @@ spec:
   capacity: {storage: 5Gi}
   accessModes: [ReadWriteMany]
   storageClassName: efs
-  csi: {driver: efs.csi.aws.com, volumeHandle: %s}
+  mountOptions: [iam]
+  csi: {driver: efs.csi.aws.com, volumeHandle: %s, volumeAttributes: {encryptInTransit: "true"}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: files, namespace: fargate}
+data: {key: value}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -335,8 +341,14 @@ spec:
       - name: files
         image: registry.k8s.io/e2e-test-images/agnhost:2.53
         args: [pause]
-        volumeMounts: [{name: files, mountPath: /shared}]
-      volumes: [{name: files, persistentVolumeClaim: {claimName: files}}]
+        volumeMounts:
+        - {name: files, mountPath: /shared}
+        - {name: files, mountPath: /part, subPath: part}
+        - {name: settings, mountPath: /settings}
+        - {name: settings, mountPath: /key, subPath: key}
+      volumes:
+      - {name: files, persistentVolumeClaim: {claimName: files}}
+      - {name: settings, configMap: {name: files}}
 `
 
 // observability is the log configuration of Fargate, with a filter to name.
