@@ -13,8 +13,8 @@ const (
 
 	// maxJSONDepth is the depth at which encoding/json stops.
 	maxJSONDepth = 10_000
-	// maxField is the length of the longest name in quantityFields.
-	maxField = 24
+	// maxField is the length of the longest name in quantityFields and freeFields.
+	maxField = 25
 )
 
 // quantityFields are the fields of Kubernetes' types that have quantities: their own, or somewhere below. The names are
@@ -28,6 +28,16 @@ var quantityFields = map[string]bool{
 	"sizelimit": true, "target": true, "targetaveragevalue": true, "targetvalue": true, "tolerance": true, "used": true,
 }
 
+// freeFields are the fields whose keys or values users choose freely, in lower case: no type has a quantity below one of
+// them, and a label may be called "target". Where they stand below one of quantityFields, they are keys like others,
+// of resources for example, and judged. The test of internal/kube/client holds them against the types, too.
+var freeFields = map[string]bool{
+	"annotations": true, "attachmentmetadata": true, "binarydata": true, "data": true, "deprecatedtopology": true,
+	"labels": true, "matchlabels": true, "metadata": true, "nodeselector": true, "options": true, "parameters": true,
+	"selector": true, "stringdata": true, "topology": true, "unverifieduserannotations": true,
+	"updatedannotations": true, "userannotations": true, "volumeattributes": true,
+}
+
 // CheckQuantities reports an error for a JSON text that has a quantity with more than 99 digits, or with an exponent
 // beyond 99: see [Quantities].
 func CheckQuantities(text []byte) error { return new(Quantities).Add(text) }
@@ -35,8 +45,8 @@ func CheckQuantities(text []byte) error { return new(Quantities).Add(text) }
 // Quantities finds the quantities of Kubernetes that cost too much in a JSON text, or in several that follow each
 // other, which come piece by piece. The type resource.Quantity computes a power of ten when it is decoded, added or
 // compared, so that "1e-1000000000" takes an hour, and nothing ends that. Only the fields of
-// Kubernetes' types that have quantities are looked at: 12e34567 may be the commit in a label. The zero value is ready
-// to be used.
+// Kubernetes' types that have quantities are looked at: 12e34567 may be the commit in a label, whatever the label is
+// called. The zero value is ready to be used.
 type Quantities struct {
 	levels []level
 
@@ -50,13 +60,14 @@ type Quantities struct {
 	isOddKey        bool // it has what may stand for other characters
 
 	isField bool // the value that follows is one of quantityFields
+	isFree  bool // the value that follows is one of freeFields
 	isBare  bool // within a value without quotes
 	judged  bool // the value is judged
 	number  number
 }
 
 // level is an array or object that is not closed yet.
-type level struct{ isObject, isQuantity bool }
+type level struct{ isObject, isQuantity, isFree bool }
 
 // Add reads the next piece. After an error it is not to be called again.
 func (q *Quantities) Add(p []byte) error {
@@ -94,21 +105,35 @@ func (q *Quantities) Add(p []byte) error {
 			if len(q.levels) == maxJSONDepth {
 				return fmt.Errorf("the text is nested more than %d levels deep", maxJSONDepth)
 			}
-			q.levels = append(q.levels, level{isObject: c == '{', isQuantity: q.isQuantity()})
-			q.wantsKey, q.isField = c == '{', false
+			q.levels = append(q.levels, level{isObject: c == '{', isQuantity: q.isQuantity(), isFree: q.isFreeText()})
+			q.wantsKey, q.isField, q.isFree = c == '{', false, false
 		case '}', ']':
 			q.levels = q.levels[:max(len(q.levels)-1, 0)]
-			q.wantsKey, q.isField = false, false
+			q.wantsKey, q.isField, q.isFree = false, false, false
 		case ',':
-			q.wantsKey, q.isField = len(q.levels) > 0 && q.levels[len(q.levels)-1].isObject, false
+			q.wantsKey = len(q.levels) > 0 && q.levels[len(q.levels)-1].isObject
+			q.isField, q.isFree = false, false
 		}
 	}
 	return nil
 }
 
-// isQuantity reports whether the next value is of one of quantityFields, or below one.
+// isQuantity reports whether the next value is of one of quantityFields, or below one, and not below one of freeFields.
 func (q *Quantities) isQuantity() bool {
-	return q.isField || len(q.levels) > 0 && q.levels[len(q.levels)-1].isQuantity
+	if len(q.levels) == 0 {
+		return q.isField
+	}
+	above := q.levels[len(q.levels)-1]
+	return above.isQuantity || q.isField && !above.isFree
+}
+
+// isFreeText reports whether the next value is of one of freeFields, or below one, and not below one of quantityFields.
+func (q *Quantities) isFreeText() bool {
+	if len(q.levels) == 0 {
+		return q.isFree
+	}
+	above := q.levels[len(q.levels)-1]
+	return above.isFree || q.isFree && !above.isQuantity
 }
 
 func (q *Quantities) beginValue() {
@@ -150,7 +175,9 @@ func (q *Quantities) addToString(c byte) error {
 			return q.endValue()
 		}
 		q.isKey, q.wantsKey = false, false
-		q.isField = q.isOddKey || quantityFields[string(q.key[:q.keyLength])]
+		name := q.key[:q.keyLength]
+		q.isField = q.isOddKey || quantityFields[string(name)]
+		q.isFree = !q.isOddKey && freeFields[string(name)]
 	}
 	return nil
 }

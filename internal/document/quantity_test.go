@@ -35,6 +35,23 @@ func TestCheckQuantities(t *testing.T) {
 		"many places":                      {`{"requests":{"cpu":"0.` + strings.Repeat("0", 100) + `1Ki"}}`, true},
 		"as many as may be":                {`{"limits":{"a":"` + strings.Repeat("7", 99) + `","b":"1e-99"}}`, false},
 
+		"a resource that is called labels":   {`{"requests":{"labels":"1e-1000000000"}}`, true},
+		"a resource that is called metadata": {`{"capacity":{"metadata":{"a":"1e-1000000000"}}}`, true},
+		"after labels":                       {`{"labels":{"a":["b"]},"requests":{"cpu":"1e-1000000000"}}`, true},
+		"after a text in place of labels":    {`{"labels":"a","requests":{"cpu":"1e-1000000000"}}`, true},
+		"after a list in place of labels":    {`{"labels":[],"requests":{"cpu":"1e-1000000000"}}`, true},
+		"in the object after its metadata": {`{"items":[{"metadata":{"labels":{}}},` +
+			`{"metadata":{},"spec":{"requests":{"cpu":"1e-1000000000"}}}]}`, true},
+		"labels as a value": {`{"a":"labels","requests":{"cpu":"1e-1000000000"}}`, true},
+		"an escaped label":  {`{"l\u0061bels":{"requests":"1e-1000000000"}}`, true},
+
+		"a label that is called like a quantity": {`{"metadata":{"labels":{"target":"1e100","limits":"1e1000"}}}`, false},
+		"the same in an annotation":              {`{"annotations":{"requests":"1e1000"}}`, false},
+		"the same in a selector":                 {`{"spec":{"nodeSelector":{"max":"1e1000"},"limits":{"cpu":"1"}}}`, false},
+		"the same in the data":                   {`{"data":{"used":"1e1000"},"stringData":{"capacity":"1e1000"}}`, false},
+		"the same in attributes of a volume":     {`{"csi":{"volumeAttributes":{"capacity":"1e1000"}}}`, false},
+		"the same, deep below":                   {`{"metadata":{"x":[{"requests":{"cpu":"1e1000"}}]}}`, false},
+
 		"a commit in a label": {`{"requests":{"cpu":"1"},"labels":{"commit":"12e34567","requests":"1","x":"1e-1000000000"}}`,
 			false},
 		"a commit in a variable": {`{"env":[{"name":"COMMIT","value":"12e34567"}]}`, false},

@@ -24,7 +24,7 @@ import (
 // does not end: nothing interrupts a decoder.
 func TestQuantitiesOfTenantsAreBounded(t *testing.T) {
 	t.Parallel()
-	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{"commit":"12e34567"}},` +
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{"commit":"12e34567","target":"1e100"}},` +
 		`"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"QUANTITY"}}}]}}`
 	bodies := map[string]string{
 		"/api/v1/namespaces/a/pods/a": pod,
@@ -79,32 +79,49 @@ func TestQuantitiesOfTenantsAreBounded(t *testing.T) {
 }
 
 // TestFieldsOfQuantitiesAreKnown shows that the quantities of all types of Kubernetes are found by the names of their
-// fields.
+// fields, that none is below a field that is passed over, and that all maps of texts are passed over: their users choose
+// the keys.
 func TestFieldsOfQuantitiesAreKnown(t *testing.T) {
 	t.Parallel()
+	// below says where a value is: nowhere in particular, below a field of quantities, or where nothing is judged.
+	type below int
+	const (
+		nothing below = iota
+		quantityField
+		freeField
+	)
 	type visit struct {
 		of    reflect.Type
-		below bool
+		below below
 	}
+	isRefused := func(text string) bool { return document.CheckQuantities([]byte(text)) != nil }
 	seen := map[visit]bool{}
-	quantities := 0
-	var walk func(of reflect.Type, path string, below bool)
-	walk = func(of reflect.Type, path string, below bool) {
+	quantities, free := 0, 0
+	var walk func(of reflect.Type, path string, where below)
+	walk = func(of reflect.Type, path string, where below) {
 		if of == reflect.TypeFor[resource.Quantity]() {
 			quantities++
-			if !below {
+			if where != quantityField {
 				t.Errorf("%s is a quantity that is not looked at", path)
 			}
 			return
 		}
-		if v := (visit{of, below}); seen[v] {
+		if of == reflect.TypeFor[map[string]string]() && where == nothing {
+			t.Errorf("%s is of its users, and looked at", path)
+		}
+		if v := (visit{of, where}); seen[v] {
 			return
 		} else {
 			seen[v] = true
 		}
 		switch of.Kind() {
-		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-			walk(of.Elem(), path, below)
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(of.Elem(), path, where)
+		case reflect.Map:
+			if where == nothing { // a key may be the name of a field that is passed over
+				where = freeField
+			}
+			walk(of.Elem(), path, where)
 		case reflect.Struct:
 			for i := range of.NumField() {
 				field := of.Field(i)
@@ -112,19 +129,30 @@ func TestFieldsOfQuantitiesAreKnown(t *testing.T) {
 				switch {
 				case !field.IsExported():
 				case name == "" && (field.Anonymous || strings.Contains(options, "inline")):
-					walk(field.Type, path, below)
+					walk(field.Type, path, where)
 				default:
-					isField := document.CheckQuantities([]byte(`{"`+name+`":"1e1000"}`)) != nil
-					walk(field.Type, path+"."+name, below || isField)
+					where := where
+					switch {
+					case where != nothing:
+					case isRefused(`{"` + name + `":"1e1000"}`):
+						where = quantityField
+					case !isRefused(`{"` + name + `":{"requests":"1e1000"}}`):
+						free++
+						where = freeField
+					}
+					if !isRefused(`{"requests":{"` + name + `":{"a":"1e1000"}}}`) {
+						t.Errorf("%s.%s is not looked at as the name of a resource", path, name)
+					}
+					walk(field.Type, path+"."+name, where)
 				}
 			}
 		default:
 		}
 	}
 	for kind, of := range scheme.Scheme.AllKnownTypes() {
-		walk(of, kind.String(), false)
+		walk(of, kind.String(), nothing)
 	}
-	if quantities < 10 {
-		t.Errorf("%d quantities were found", quantities)
+	if quantities < 10 || free < 10 {
+		t.Errorf("%d quantities and %d fields of users were found", quantities, free)
 	}
 }
