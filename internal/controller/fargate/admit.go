@@ -54,6 +54,10 @@ func (p *podPass) allocateCapacity(ctx context.Context) (time.Duration, error) {
 	if errors.Is(err, errPodGone) {
 		return 0, nil
 	}
+	if errors.Is(err, client.ErrTooLarge) {
+		p.warn(ctx, cutMessage(fargate.UnsupportedPrefix+err.Error()))
+		return maxRetry, nil
+	}
 	var tooMuch *outOfBounds
 	if errors.As(err, &tooMuch) {
 		p.warn(ctx, fargate.UnsupportedPrefix+tooMuch.Error())
@@ -73,6 +77,11 @@ func (p *podPass) allocateCapacity(ctx context.Context) (time.Duration, error) {
 		return 0, nil // its profile's change wakes it
 	}
 	claims, err := p.claimProblems(ctx, pod)
+	if errors.Is(err, client.ErrTooLarge) { // no failure, which would hold the room of pods that can run
+		text := cutMessage(fargate.UnsupportedPrefix + err.Error())
+		p.warn(ctx, text)
+		return p.retryDelay(pod.CreationTimestamp.Time), p.setUnschedulable(ctx, pod, fargate.UnsupportedReason, text)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -161,6 +170,7 @@ func (p *podPass) findProfile(
 
 // claimProblems returns what is wrong with the claims of a pod, by name.
 func (p *podPass) claimProblems(ctx context.Context, pod *corev1.Pod) (map[string]string, error) {
+	ctx = withinClaims(ctx)
 	problems := map[string]string{}
 	for _, name := range fargate.VolumeClaims(pod) {
 		claim, volume, err := p.getClaim(ctx, pod.Namespace, name)

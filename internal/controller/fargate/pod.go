@@ -200,15 +200,22 @@ func (p *podPass) machine(ctx context.Context) (record.Machine, bool, error) {
 var errPodGone = errors.New("the pod is gone")
 
 // Bounds of a pod, as JSON and its number of values: more than etcd takes of one object; and of all that the API server
-// returns in a pass, but for the pod and for lists, of which little is kept.
+// returns in a pass, but for the pod, its claims with their volumes, and lists, of which little is kept.
 const (
-	maxPod, maxPodValues   = 4 << 20, 256 << 10
-	maxPass, maxPassValues = 16 << 20, 512 << 10
+	maxPod, maxPodValues       = 4 << 20, 256 << 10
+	maxClaims, maxClaimsValues = 12 << 20, 512 << 10
+	maxPass, maxPassValues     = 16 << 20, 512 << 10
 )
 
 // withinPass returns the context of a pass, which bounds what the API server returns in it.
 func withinPass(ctx context.Context) context.Context {
 	return client.Within(ctx, "what is read for the pod", maxPass, maxPassValues)
+}
+
+// withinClaims returns the context in which the claims of the pod are read, whose users make them as large as an API
+// server takes. What is too large is said to them, so that it does not use up what the pass needs for that.
+func withinClaims(ctx context.Context) context.Context {
+	return client.Within(ctx, "the persistent volume claims and volumes of the pod", maxClaims, maxClaimsValues)
 }
 
 // load returns the pod. What is kept of it is what its watch said, which is bounded.

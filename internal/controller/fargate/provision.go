@@ -18,7 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// provision launches the machine of a pod. An account that may not have more in the store is a failure as others are.
+// provision launches the machine of a pod. An account that may not have more in the store is a failure as others are,
+// and so is a pod that cannot be annotated any more, or has too large claims.
 func (p *podPass) provision(ctx context.Context) (time.Duration, error) {
 	if remaining := p.pod.Value.RetryAt.Sub(p.c.now()); remaining > 0 {
 		if free, err := p.isAddressFree(ctx); err != nil || !free {
@@ -29,8 +30,12 @@ func (p *podPass) provision(ctx context.Context) (time.Duration, error) {
 	p.pod.Value.AwaitsAddress = false
 	after, err := p.ensureMachine(ctx)
 	var full *store.FullError
-	if p.pod.Value.InstanceID == "" && errors.As(err, &full) {
+	switch {
+	case p.pod.Value.InstanceID != "":
+	case errors.As(err, &full):
 		return p.recordLaunchFailure(ctx, full.Error())
+	case errors.Is(err, client.ErrTooLarge), apierrors.IsInvalid(err):
+		return p.recordLaunchFailure(ctx, fargate.UnsupportedPrefix+err.Error())
 	}
 	return after, err
 }

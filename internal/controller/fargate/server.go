@@ -2,6 +2,7 @@ package fargate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -36,12 +37,15 @@ type server struct {
 
 	mappings roleMappings
 
-	// again has something in it when the pods that are not scheduled are to be told again.
+	// again has something in it when there may be pods to tell.
 	again chan struct{}
 
 	mu    sync.Mutex
 	pods  map[string]podInfo  // by UID
 	nodes map[string]nodeInfo // by name
+	// untold has the UIDs of those pods that are to be told; with tellsAll, all that are not scheduled are.
+	untold   map[string]bool
+	tellsAll bool
 }
 
 // podInfo is what is kept of a pod: all of it would be as large as its users like.
@@ -66,7 +70,7 @@ const maxObjects = 20_000
 
 // watch mirrors the pods and nodes of all clusters that have profiles, until ctx ends, and sends the keys of those that
 // changed. wakePod is for pods with a record, whose number quotas bound; told is for those that the API server alone
-// has: it waits while many of them wait.
+// has: it waits while many of them wait. The mirror never waits for it, as all pods of the cluster depend on the mirror.
 func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string),
 	told func(context.Context, string) error) {
 	c.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {
@@ -93,8 +97,8 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 			}
 		}
 		group := recovery.Group(ctx)
-		group.Go(func(ctx context.Context) error { return s.followPods(ctx, listed, told) })
-		group.Go(func(ctx context.Context) error { return s.followUnscheduled(ctx, told) })
+		group.Go(func(ctx context.Context) error { return s.followPods(ctx, listed, c.podChanged(ctx, s, wakePod)) })
+		group.Go(func(ctx context.Context) error { return s.tellPods(ctx, told) })
 		group.Go(func(ctx context.Context) error {
 			return s.followNodes(ctx, listed, func(name string) {
 				for _, key := range c.podsOnNode(k.Key, name) {
@@ -106,9 +110,32 @@ func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string
 	})
 }
 
+// newMirror returns a server without clients.
+func newMirror(key string) *server {
+	return &server{key: key, again: make(chan struct{}, 1), pods: map[string]podInfo{}, nodes: map[string]nodeInfo{},
+		untold: map[string]bool{}}
+}
+
+// podChanged returns what followPods calls with the UIDs of pods that have changed, which does not wait.
+func (c *Controller) podChanged(ctx context.Context, s *server, wakePod func(string)) func(uid string) error {
+	return func(uid string) error {
+		key := s.podKey(uid)
+		_, err := c.pods.Get(ctx, key)
+		switch {
+		case err == nil:
+			wakePod(key)
+		case errors.Is(err, store.ErrNotFound):
+			s.tell(uid) // a record that is made meanwhile wakes the pod
+		default:
+			return fmt.Errorf("read the record of a pod: %w", err)
+		}
+		return nil
+	}
+}
+
 // newServer creates the clients of a connection, and returns the function that closes those of eks:fargate-manager.
 func (c *Controller) newServer(ctx context.Context, k *apiserver.Connection) (*server, func(), error) {
-	s := &server{key: k.Key, again: make(chan struct{}, 1), pods: map[string]podInfo{}, nodes: map[string]nodeInfo{}}
+	s := newMirror(k.Key)
 	var err error
 	if s.scheduler, err = kubernetes.NewForConfigAndClient(k.Config, k.HTTP); err != nil {
 		return nil, nil, fmt.Errorf("create client for %s: %w", fargate.SchedulerUser, err)
@@ -146,8 +173,8 @@ func (c *Controller) podsOnNode(cluster, node string) (keys []string) {
 func (s *server) podKey(uid string) string { return store.Key(append(store.Parts(s.key), uid)...) }
 
 // followPods mirrors the pods whose scheduler is that of Fargate until the API server goes away. It calls known once it
-// has them, and told with the key of each that changes after that.
-func (s *server) followPods(ctx context.Context, known func(), told func(context.Context, string) error) error {
+// has them, and changed with the UID of each that changes after that. Neither may wait.
+func (s *server) followPods(ctx context.Context, known func(), changed func(uid string) error) error {
 	pods := s.scheduler.CoreV1().Pods(metav1.NamespaceAll)
 	only := metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName).String()}
@@ -165,11 +192,11 @@ func (s *server) followPods(ctx context.Context, known func(), told func(context
 	known()
 	return client.Watch(ctx, "the pods of "+fargate.SchedulerName, from, pods.Watch, only,
 		func(what kubewatch.EventType, pod *corev1.Pod) error {
-			changed := s.recordPod(pod, what == kubewatch.Deleted)
-			if err := s.checkSize(); err != nil || !changed {
+			isChanged := s.recordPod(pod, what == kubewatch.Deleted)
+			if err := s.checkSize(); err != nil || !isChanged {
 				return err
 			}
-			return told(ctx, s.podKey(string(pod.UID)))
+			return changed(string(pod.UID))
 		})
 }
 
@@ -186,6 +213,7 @@ func (s *server) recordPod(pod *corev1.Pod, gone bool) bool {
 	was, known := s.pods[uid]
 	if gone {
 		delete(s.pods, uid)
+		delete(s.untold, uid)
 		return known
 	}
 	info := podInfo{
@@ -275,38 +303,65 @@ func (s *server) node(name string) (nodeInfo, bool) {
 	return info, ok
 }
 
-// tellUnscheduled has the pods that are not scheduled told again. It does not wait.
-func (s *server) tellUnscheduled() {
-	select {
-	case s.again <- struct{}{}:
-	default: // they are about to be
+// tell has a pod told, unless it is gone: without a record, nothing is to be done for it. It does not wait.
+func (s *server) tell(uid string) {
+	s.mu.Lock()
+	_, exists := s.pods[uid]
+	if exists {
+		s.untold[strings.Clone(uid)] = true
+	}
+	s.mu.Unlock()
+	if exists {
+		s.wakeTeller()
 	}
 }
 
-// followUnscheduled tells the pods that are not scheduled whenever that is asked for, until ctx ends.
-func (s *server) followUnscheduled(ctx context.Context, told func(context.Context, string) error) error {
+// tellUnscheduled has the pods that are not scheduled told again. It does not wait.
+func (s *server) tellUnscheduled() {
+	s.mu.Lock()
+	s.tellsAll = true
+	s.mu.Unlock()
+	s.wakeTeller()
+}
+
+func (s *server) wakeTeller() {
+	select {
+	case s.again <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
+// tellPods tells the pods that are to be told, until ctx ends. Those that change while it waits for room are told once.
+func (s *server) tellPods(ctx context.Context, told func(context.Context, string) error) error {
 	for {
 		select {
 		case <-s.again:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		for _, key := range s.unscheduled() {
-			if err := told(ctx, key); err != nil {
+		for uid, ok := s.nextUntold(); ok; uid, ok = s.nextUntold() {
+			if err := told(ctx, s.podKey(uid)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// unscheduled returns the keys of the pods that have no node yet.
-func (s *server) unscheduled() (keys []string) {
+// nextUntold takes one of the pods that are to be told; false when there is none.
+func (s *server) nextUntold() (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for uid, info := range s.pods {
-		if info.nodeName == "" && !info.terminated {
-			keys = append(keys, s.podKey(uid))
+	if s.tellsAll {
+		s.tellsAll = false
+		for uid, info := range s.pods {
+			if info.nodeName == "" && !info.terminated {
+				s.untold[uid] = true
+			}
 		}
 	}
-	return keys
+	for uid := range s.untold {
+		delete(s.untold, uid)
+		return uid, true
+	}
+	return "", false
 }

@@ -22,6 +22,7 @@ const maxVolumes = 16 << 10
 // and nothing else: volumes may have been replaced since the pod was admitted, and may be replaced afterwards.
 func (p *podPass) efsVolumes(ctx context.Context, pod *corev1.Pod) (
 	digests map[string]string, problem string, err error) {
+	ctx = withinClaims(ctx)
 	digests, size := map[string]string{}, 0
 	for _, name := range fargate.VolumeClaims(pod) {
 		claim, volume, err := p.getClaim(ctx, pod.Namespace, name)
