@@ -28,6 +28,11 @@ func TestParseAWSAuth(t *testing.T) {
 			"mapAccounts": "[" + strings.Repeat("a,", 1<<19) + "]",
 		}, errors: []string{"mapUsers: aws-auth is larger than 1 MiB", "mapRoles: aws-auth is larger than 1 MiB",
 			"mapAccounts: aws-auth is larger than 1 MiB"}},
+		{name: "more values than are parsed", data: map[string]string{
+			"mapUsers": "[" + strings.Repeat("a,", 1<<18) + "]", "mapRoles": strings.Repeat("- a\n", 1<<17),
+			"mapAccounts": strings.Repeat("- 1\n", 1<<17),
+		}, errors: []string{"mapUsers: aws-auth has more than 20000 values", "mapRoles: aws-auth has more than 20000",
+			"mapAccounts: aws-auth has more than 20000"}},
 		{name: "as EKS writes it", data: map[string]string{"mapRoles": nodeYAML}, roles: node},
 		{
 			name: "every section",
@@ -87,7 +92,7 @@ func TestParseAWSAuth(t *testing.T) {
 			data: map[string]string{
 				"mapRoles": "- rolearn: &a " + strings.Repeat("x", 4000) + "\n  groups: [" + strings.Repeat("*a,",
 					10_000) + "]\n",
-				"mapAccounts": "[&a [x, x, x, x], " + strings.Repeat("*a,", 300_000) + "]",
+				"mapAccounts": "[&a [" + strings.Repeat("x", 600) + "], " + strings.Repeat("*a,", 9_900) + "]",
 				"mapUsers":    "- userarn: arn:aws:iam::111122223333:user/alice\n  username: alice\n",
 			},
 			users: map[string]mapping{"arn:aws:iam::111122223333:user/alice": {Username: "alice"}},

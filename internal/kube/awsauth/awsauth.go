@@ -58,15 +58,56 @@ func (m *Malformed) Error() string { return m.Err.Error() }
 // Unwrap returns the cause.
 func (m *Malformed) Unwrap() error { return m.Err }
 
-// maxSize is the maximum size of the data of a ConfigMap in bytes.
-const maxSize = 1 << 20
+const (
+	// maxSize is the maximum size of the data of a ConfigMap in bytes.
+	maxSize = 1 << 20
+	// maxNodes is the maximum number of characters in a part of it that may begin a value of YAML or a comment. An entry
+	// as EKS writes it has about ten.
+	maxNodes = 20_000
+)
 
-// CheckSize refuses a text that no ConfigMap can have. What is made of it takes a hundred times as much memory.
+// CheckSize refuses a text that no ConfigMap can have, or that has more values than is parsed: each takes a few hundred
+// bytes, so that a megabyte of "a,a,a" would take two hundred.
 func CheckSize(text string) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("aws-auth is larger than %d MiB, %w", maxSize>>20, client.ErrTooLarge)
 	}
+	if countNodes(text) > maxNodes {
+		return fmt.Errorf("aws-auth has more than %d values in one key, %w", maxNodes, client.ErrTooLarge)
+	}
 	return nil
+}
+
+// countNodes returns how many characters of a text of YAML may begin a value or a comment. No value but the first is
+// without one, and of one come no more than a few values. It counts those in texts, too, but for the colons within words
+// such as ARNs.
+func countNodes(text string) (n int) {
+	for i := range len(text) {
+		before, after := byte('\n'), byte('\n')
+		if i > 0 {
+			before = text[i-1]
+		}
+		if i+1 < len(text) {
+			after = text[i+1]
+		}
+		switch text[i] {
+		case ',', '[', '{', '?', '#':
+			n++
+		case '-': // words have it
+			if !isWord(after) && after != '-' {
+				n++
+			}
+		case ':':
+			if !isWord(before) || !isWord(after) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // check refuses a ConfigMap that no API server of Kubernetes can have stored as aws-auth.

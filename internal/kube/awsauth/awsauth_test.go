@@ -2,15 +2,18 @@ package awsauth
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
@@ -49,6 +52,42 @@ func TestAWSAuthOfATenantIsBounded(t *testing.T) {
 	if _, err := Has(large, ours); !errors.Is(err, client.ErrTooLarge) {
 		t.Errorf("it is parsed: %v", err)
 	}
+}
+
+// TestValuesOfATenantAreBounded shows that no text is parsed of which YAML makes more values than there may be, and that
+// a text of that size is.
+func TestValuesOfATenantAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{"a,", ",", "[", "{", "- ", "-\n", "- -\t", "a: b\n", "? a\n", "? ", "#\n", "#\r", "a:\n",
+		"{a: b},", "{a},", "[],", "a:b,", "::,", ": ", `"":"",`, "*a,", "- a\n", "-\u0085", "-\r", "'':"} {
+		for _, list := range []string{"", "["} {
+			text := list + strings.Repeat(part, maxSize/len(part)-1)
+			if _, err := Has(text, ours); !errors.Is(err, client.ErrTooLarge) {
+				t.Errorf("%q is parsed: %v", text[:10], err)
+			}
+			// As much of it as is parsed has no more than a few values for each character that is counted.
+			text = list + strings.Repeat(part, 1000)
+			if root, err := document.ParseYAML([]byte(text)); err == nil && count(root) > 4*countNodes(text)+4 {
+				t.Errorf("%q: %d values, and %d are counted", text[:10], count(root), countNodes(text))
+			}
+		}
+	}
+	var text string
+	for i := range 1000 {
+		text += strings.ReplaceAll(entry, "role/", fmt.Sprintf("role/a-role-%d-", i))
+	}
+	if _, err := Has(text, ours); err != nil {
+		t.Errorf("a thousand entries of EKS: %v", err)
+	}
+}
+
+// count returns the number of nodes of a document.
+func count(n *yaml.Node) int {
+	total := 1
+	for _, child := range n.Content {
+		total += count(child)
+	}
+	return total
 }
 
 // TestFollow shows that the content is told as it is, and whenever it changes.
