@@ -51,7 +51,9 @@ type FargatePod struct {
 	Failures int       `json:",omitempty"`
 	RetryAt  time.Time `json:",omitzero"`
 	// Refusal is why the pod or its node cannot be deleted when its machine is terminated; empty when nothing is wrong.
-	Refusal string `json:",omitempty"`
+	// RefusedAt is when it was last changed.
+	Refusal   string    `json:",omitempty"`
+	RefusedAt time.Time `json:",omitzero"`
 	// AwaitsAddress reports that it failed because no subnet of the profile has a free address: it is tried again as soon
 	// as there is one.
 	AwaitsAddress bool `json:",omitempty"`

@@ -87,7 +87,7 @@ func (p *podPass) terminateMachine(ctx context.Context, refusal error) (left boo
 	refusal = errors.Join(refusal, p.removeNode(ctx))
 	crashNode.Here()
 	if row.InstanceID == "" {
-		return false, errors.Join(p.recordRefusal(ctx, refusal), refusal)
+		return false, p.endRefused(ctx, refusal)
 	}
 	if err := p.c.o.Machines.Terminate(ctx, row.Account, row.Region, row.InstanceID); err != nil {
 		return false, fmt.Errorf("terminate machine %s: %w", row.InstanceID, err)
@@ -98,16 +98,29 @@ func (p *podPass) terminateMachine(ctx context.Context, refusal error) (left boo
 		return false, err
 	}
 	if !present {
-		refusal = errors.Join(refusal, p.removeLateNode(ctx))
+		return false, p.endRefused(ctx, errors.Join(refusal, p.removeLateNode(ctx)))
 	}
-	if err := p.recordRefusal(ctx, refusal); err != nil {
-		return false, err
+	err = p.recordRefusal(ctx, refusal)
+	var full *store.FullError
+	if errors.As(err, &full) {
+		err = nil // the machine ends all the same
 	}
-	if present {
-		return true, nil
-	}
-	return false, refusal
+	return true, err
 }
+
+// endRefused records and returns why something is left of a machine that has ended. Without a reason nothing is to be
+// written: the record is deleted, or reset.
+func (p *podPass) endRefused(ctx context.Context, refusal error) error {
+	if refusal == nil {
+		p.pod.Value.Refusal = ""
+		return nil
+	}
+	return errors.Join(p.recordRefusal(ctx, refusal), refusal)
+}
+
+// refusalInterval is the shortest time between two refusals that are recorded of a pod: a webhook may give another
+// reason each time, and each change of the record wakes the pod.
+const refusalInterval = time.Minute
 
 // recordRefusal records why the cluster does not let the pod or its node be deleted, for the health of the profile. An
 // API server that does not answer has refused nothing.
@@ -116,10 +129,11 @@ func (p *podPass) recordRefusal(ctx context.Context, refusal error) error {
 	if isAnswer(refusal) {
 		text = cutMessage(refusal.Error())
 	}
-	if p.pod.Value.Refusal == text {
+	row, now := &p.pod.Value, p.c.now()
+	if row.Refusal == text || now.Sub(row.RefusedAt) < refusalInterval {
 		return nil
 	}
-	p.pod.Value.Refusal = text
+	row.Refusal, row.RefusedAt = text, now
 	return p.saveUncharged(store.Paced(ctx))
 }
 
