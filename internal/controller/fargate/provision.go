@@ -292,7 +292,11 @@ func (p *podPass) recordLaunchFailure(ctx context.Context, reason string) (time.
 	row.Failures++
 	row.Failure, row.RetryAt = reason, p.c.now().Add(p.backoff(row.Failures))
 	row.Retired = row.InstanceID != ""
-	if err := p.saveUncharged(store.Paced(ctx)); err != nil { // users say how often that is, and with which texts
+	within := ctx
+	if !row.Retired { // users say how often that is, and with which texts; a machine is to go whatever was written
+		within = store.Paced(ctx)
+	}
+	if err := p.saveUncharged(within); err != nil {
 		return 0, err
 	}
 	p.event(ctx, corev1.EventTypeWarning, failedScheduling, row.Failures, reason)

@@ -95,3 +95,25 @@ func TestRecordsOfEndedMachinesGo(t *testing.T) {
 		t.Errorf("its record is there: %v", err)
 	}
 }
+
+// TestMachinesAreRetiredOverTheQuota has a machine that does not become a node, of an account that may not write more:
+// that it goes is written all the same.
+func TestMachinesAreRetiredOverTheQuota(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000_000, 0)
+	p, flood := newRecordedPass(t, func() time.Time { return now }, record.FargatePod{InstanceID: "i-1"})
+	flood()
+	if _, err := p.recordLaunchFailure(t.Context(), timedOut); !errors.Is(err, errStuck) {
+		t.Errorf("the machine is not ended: %v", err)
+	}
+	row, err := p.c.pods.Get(t.Context(), p.key)
+	if err != nil || !row.Value.Retired || row.Value.RetryAt.IsZero() {
+		t.Errorf("it is recorded as %+v: %v", row.Value, err)
+	}
+	p, flood = newRecordedPass(t, func() time.Time { return now }, record.FargatePod{})
+	flood()
+	var full *store.FullError
+	if _, err := p.recordLaunchFailure(t.Context(), timedOut); !errors.As(err, &full) {
+		t.Errorf("without a machine it is written: %v", err)
+	}
+}
