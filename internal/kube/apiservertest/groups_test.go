@@ -18,7 +18,8 @@ import (
 // TestNobodyElseServesBuiltInGroups has a user who may do everything give groups of Kubernetes to a service.
 func TestNobodyElseServesBuiltInGroups(t *testing.T) {
 	t.Parallel()
-	server := apiservertest.Start(t, apiservertest.Options{})
+	server := apiservertest.Start(t, apiservertest.Options{Flags: []string{ // as the control planes of clusters have it
+		"--enable-admission-plugins=CoracleBuiltInGroups"}})
 	client, err := dynamic.NewForConfig(server.Config("admin", "system:masters"))
 	if err != nil {
 		t.Fatal(err)
