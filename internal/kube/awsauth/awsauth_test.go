@@ -72,6 +72,9 @@ func TestValuesOfATenantAreBounded(t *testing.T) {
 			}
 		}
 	}
+	if n := countNodes(entry); n != 11 {
+		t.Errorf("an entry of EKS is counted as %d values", n)
+	}
 	var text string
 	for i := range 1000 {
 		text += strings.ReplaceAll(entry, "role/", fmt.Sprintf("role/a-role-%d-", i))
