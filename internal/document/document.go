@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -26,11 +27,15 @@ const (
 )
 
 // CheckYAML reports an error for a document whose aliases make it larger than 4 MiB, or that contains itself. Documents
-// without aliases are not parsed: what is wrong with them is for the decoder to say.
+// without aliases are not parsed: what is wrong with them is for the decoder to say. It also reports an error for a
+// document with a %TAG directive, whose prefix decoders copy into each value with a tag.
 func CheckYAML(text []byte) error { return CheckYAMLWithin(text, maxExpanded) }
 
 // CheckYAMLWithin is like [CheckYAML], with another limit than 4 MiB, in bytes.
 func CheckYAMLWithin(text []byte, limit int) error {
+	if err := checkDirectives(text); err != nil {
+		return err
+	}
 	if !bytes.ContainsRune(text, '&') || !bytes.ContainsRune(text, '*') {
 		return nil
 	}
@@ -43,14 +48,32 @@ func CheckYAMLWithin(text []byte, limit int) error {
 }
 
 // ParseYAML parses the first document of a text, which is a Node without content when there is none. What it costs is
-// in proportion to the text; the fields of interest are read from the nodes. To decode the nodes of yaml/v3 into a Go
+// in proportion to the text, which has no %TAG directive; the fields of interest are read from the nodes. To decode the nodes of yaml/v3 into a Go
 // value is not: each pair of equal keys becomes an error, so that 200 KB make gigabytes.
 func ParseYAML(text []byte) (*yaml.Node, error) {
+	if err := checkDirectives(text); err != nil {
+		return nil, err
+	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, err
 	}
 	return &root, nil
+}
+
+// tagDirective matches a %TAG directive at the beginning of a line, of which YAML knows five kinds.
+// https://yaml.org/spec/1.1/#id898785
+var tagDirective = regexp.MustCompile(`(^(\x{FEFF})?|[\n\r\x{85}\x{2028}\x{2029}])%TAG`)
+
+// checkDirectives refuses directives that make a small text large, and texts of UTF-16, in which they are not seen.
+func checkDirectives(text []byte) error {
+	if bytes.HasPrefix(text, []byte("\xfe\xff")) || bytes.HasPrefix(text, []byte("\xff\xfe")) {
+		return errors.New("a YAML document in UTF-16 is not supported: write UTF-8")
+	}
+	if bytes.Contains(text, []byte("%TAG")) && tagDirective.Match(text) {
+		return errors.New("a %TAG directive is not supported: write tags in full")
+	}
+	return nil
 }
 
 // expansion measures the nodes of a document.

@@ -323,8 +323,8 @@ func (c *Controller) apiServerArgs(p plane, write func(files) (string, error)) (
 		"--authorization-config=" + filepath.Join(dir, "authorization.yaml"),
 		"--bind-address=127.0.0.1",
 		"--client-ca-file=" + pki("ca.crt"),
-		// The last is on by itself (kubernetes/source): an API server without it is not to start.
-		"--enable-admission-plugins=NodeRestriction,ExtendedResourceToleration,CoracleBuiltInGroups",
+		// The last two are on by themselves (kubernetes/source): an API server without them is not to start.
+		"--enable-admission-plugins=NodeRestriction,ExtendedResourceToleration,CoracleBuiltInGroups,CoracleOwnNames",
 		"--enable-aggregator-routing=true",
 		"--encryption-provider-config=" + filepath.Join(dir, "encryption.yaml"),
 		// The endpoints of the service "kubernetes" are the cluster's network interfaces; see bootstrap.go.

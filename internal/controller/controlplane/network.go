@@ -149,9 +149,13 @@ func allowMembers(ctx context.Context, client EC2, group *ec2types.SecurityGroup
 	if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
 		return fmt.Errorf("allow traffic from members of security group %s: %w", *group.GroupId, err)
 	}
+	err = nil
 	if !namesItself(group.IpPermissionsEgress) {
 		_, err = client.AuthorizeSecurityGroupEgress(ctx,
 			&ec2.AuthorizeSecurityGroupEgressInput{GroupId: group.GroupId, IpPermissions: permissions})
+	}
+	if apierror.Code(err) == "RulesPerSecurityGroupLimitExceeded" {
+		return nil // a group that has had all its rules for long lets its members reach each other, or was not to
 	}
 	if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
 		return fmt.Errorf("allow traffic to members of security group %s: %w", *group.GroupId, err)

@@ -202,7 +202,13 @@ func (p *podPass) setUnschedulable(ctx context.Context, pod *corev1.Pod, reason,
 	default:
 		pod.Status.Conditions[at] = condition
 	}
-	return p.updateStatus(ctx, pod)
+	err := p.updateStatus(ctx, pod)
+	if isRefusal(err) || apierrors.IsRequestEntityTooLargeError(err) { // an event says the same
+		p.c.log.Warn("cannot set condition of Fargate pod", "cluster", p.cluster.Name, "pod", pod.Namespace+"/"+pod.Name,
+			"error", client.Cut(err.Error()))
+		return nil
+	}
+	return err
 }
 
 func (p *podPass) updateStatus(ctx context.Context, pod *corev1.Pod) error {

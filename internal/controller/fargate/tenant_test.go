@@ -246,3 +246,20 @@ func TestUnscheduledPodsAreTold(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimsWithNamesOfNoPath has claims and volumes with names for which no client asks: they do not exist.
+func TestClaimsWithNamesOfNoPath(t *testing.T) {
+	t.Parallel()
+	kube := tenant(t, func(*http.Request) any {
+		return corev1.PersistentVolumeClaim{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+			ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "a/b"}}
+	})
+	p := &podPass{server: &server{scheduler: kube}}
+	if claim, volume, err := p.getClaim(t.Context(), "a", "a/b"); claim != nil || volume != nil || err != nil {
+		t.Errorf("the claim a/b is %v, its volume %v: %v", claim, volume, err)
+	}
+	if claim, volume, err := p.getClaim(t.Context(), "a", "c"); claim == nil || volume != nil || err != nil {
+		t.Errorf("the claim c is %v, its volume %v: %v", claim, volume, err)
+	}
+}

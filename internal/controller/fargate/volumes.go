@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/coracle-eks/coracle/internal/fargate"
@@ -46,15 +47,18 @@ func (p *podPass) efsVolumes(ctx context.Context, pod *corev1.Pod) (
 }
 
 // getClaim returns a persistent volume claim, and the persistent volume that it is bound to. Both are nil where they do
-// not exist.
+// not exist, as those cannot that have names which no path has: Kubernetes validates neither.
 func (p *podPass) getClaim(ctx context.Context, namespace, name string) (
 	claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, err error) {
+	if len(path.IsValidPathSegmentName(name)) > 0 {
+		return nil, nil, nil
+	}
 	core := p.server.scheduler.CoreV1()
 	claim, err = core.PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil, nil
 	}
-	if err == nil && claim.Spec.VolumeName != "" {
+	if err == nil && claim.Spec.VolumeName != "" && len(path.IsValidPathSegmentName(claim.Spec.VolumeName)) == 0 {
 		volume, err = core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			volume, err = nil, nil

@@ -217,6 +217,9 @@ func (s Setup) configureKubelet(c Config, image rootfs.Image) error {
 		"healthzPort":                 0, // the pod may want the port
 		"imageGCHighThresholdPercent": 100, "maxPods": 1, "providerID": c.ProviderID,
 	})
+	if gates, ok := config["featureGates"].(map[string]bool); ok && node.AtLeast(node.KubeletVersion(image), "1.35") {
+		gates["EnvFiles"] = false // the kubelet would follow links in a volume that the pod changes
+	}
 	node.FitKubelet(config, s.Root)
 	if err := s.writeJSON(kubeletConfig, config); err != nil {
 		return err

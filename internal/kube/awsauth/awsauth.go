@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,8 +92,12 @@ func countNodes(text string) (n int) {
 			after = text[i+1]
 		}
 		switch text[i] {
-		case ',', '[', '{', '?', '#':
+		case ',', '[', '{', '?':
 			n++
+		case '#': // elsewhere it begins no comment
+			if strings.ContainsRune(" \t\r\n", rune(before)) {
+				n++
+			}
 		case '-': // words have it
 			if !isWord(after) && after != '-' {
 				n++
