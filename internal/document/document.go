@@ -48,8 +48,8 @@ func CheckYAMLWithin(text []byte, limit int) error {
 }
 
 // ParseYAML parses the first document of a text, which is a Node without content when there is none. What it costs is
-// in proportion to the text, which has no %TAG directive; the fields of interest are read from the nodes. To decode the nodes of yaml/v3 into a Go
-// value is not: each pair of equal keys becomes an error, so that 200 KB make gigabytes.
+// in proportion to the text, which has no %TAG directive; the fields of interest are read from the nodes. To decode the
+// nodes of yaml/v3 into a Go value is not: each pair of equal keys becomes an error, so that 200 KB make gigabytes.
 func ParseYAML(text []byte) (*yaml.Node, error) {
 	if err := checkDirectives(text); err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ var quantityFields = map[string]bool{
 	"sizelimit": true, "target": true, "targetaveragevalue": true, "targetvalue": true, "tolerance": true, "used": true,
 }
 
-// freeFields are the fields whose keys or values users choose freely, in lower case: no type has a quantity below one of
-// them, and a label may be called "target". Where they stand below one of quantityFields, they are keys like others,
+// freeFields are the fields whose keys or values users choose freely, in lower case: no type has a quantity below one
+// of them, and a label may be called "target". Where they stand below one of quantityFields, they are keys like others,
 // of resources for example, and judged. The test of internal/kube/client holds them against the types, too.
 var freeFields = map[string]bool{
 	"annotations": true, "attachmentmetadata": true, "binarydata": true, "data": true, "deprecatedtopology": true,

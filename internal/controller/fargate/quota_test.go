@@ -82,7 +82,8 @@ func TestRefusalsAreRecordedOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestRecordsOfEndedMachinesGo has an account that may not write more, and a pod that nobody refuses to delete any more.
+// TestRecordsOfEndedMachinesGo has an account that may not write more, and a pod that nobody refuses to delete any
+// more.
 func TestRecordsOfEndedMachinesGo(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000_000, 0)

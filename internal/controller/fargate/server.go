@@ -70,7 +70,8 @@ const maxObjects = 20_000
 
 // watch mirrors the pods and nodes of all clusters that have profiles, until ctx ends, and sends the keys of those that
 // changed. wakePod is for pods with a record, whose number quotas bound; told is for those that the API server alone
-// has: it waits while many of them wait. The mirror never waits for it, as all pods of the cluster depend on the mirror.
+// has: it waits while many of them wait. The mirror never waits for it, as all pods of the cluster depend on the
+// mirror.
 func (c *Controller) watch(ctx context.Context, wakeProfile, wakePod func(string),
 	told func(context.Context, string) error) {
 	c.servers.Follow(ctx, func(ctx context.Context, k *apiserver.Connection, open func(*server)) error {

@@ -189,7 +189,8 @@ func takeLatest(ctx context.Context, latest <-chan map[string]string, take func(
 	}
 }
 
-// followAWSAuth sends the data of aws-auth, nil for none, until ctx ends. What is not taken is replaced by what is newer.
+// followAWSAuth sends the data of aws-auth, nil for none, until ctx ends. What is not taken is replaced by what is
+// newer.
 func (s *served) followAWSAuth(ctx context.Context, maps typedcorev1.ConfigMapsGetter,
 	latest chan map[string]string) error {
 	backoff := client.Backoff{First: retry.Duration, Most: parseInterval}

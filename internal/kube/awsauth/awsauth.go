@@ -80,8 +80,8 @@ func CheckSize(text string) error {
 }
 
 // countNodes returns how many characters of a text of YAML may begin a value or a comment. No value but the first is
-// without one, and of one come no more than a few values. It counts those in texts, too, but for the colons within words
-// such as ARNs.
+// without one, and of one come no more than a few values. It counts those in texts, too, but for the colons within
+// words such as ARNs.
 func countNodes(text string) (n int) {
 	for i := range len(text) {
 		before, after := byte('\n'), byte('\n')

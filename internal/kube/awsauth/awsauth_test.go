@@ -54,8 +54,8 @@ func TestAWSAuthOfATenantIsBounded(t *testing.T) {
 	}
 }
 
-// TestValuesOfATenantAreBounded shows that no text is parsed of which YAML makes more values than there may be, and that
-// a text of that size is.
+// TestValuesOfATenantAreBounded shows that no text is parsed of which YAML makes more values than there may be, and
+// that a text of that size is.
 func TestValuesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{"a,", ",", "[", "{", "- ", "-\n", "- -\t", "a: b\n", "? a\n", "? ", "#\n", "#\r", "a:\n",

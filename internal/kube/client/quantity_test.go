@@ -79,8 +79,8 @@ func TestQuantitiesOfTenantsAreBounded(t *testing.T) {
 }
 
 // TestFieldsOfQuantitiesAreKnown shows that the quantities of all types of Kubernetes are found by the names of their
-// fields, that none is below a field that is passed over, and that all maps of texts are passed over: their users choose
-// the keys.
+// fields, that none is below a field that is passed over, and that all maps of texts are passed over: their users
+// choose the keys.
 func TestFieldsOfQuantitiesAreKnown(t *testing.T) {
 	t.Parallel()
 	// below says where a value is: nowhere in particular, below a field of quantities, or where nothing is judged.
