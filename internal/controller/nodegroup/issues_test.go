@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,8 +70,11 @@ func TestHealth(t *testing.T) {
 					Version:          &v}, Overrides: policy.LaunchTemplate.Overrides,
 			}}
 	}
+	other := must(w.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateId: &state.LaunchTemplateID, SourceVersion: &state.LaunchTemplateVersion,
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{EbsOptimized: aws.Bool(true)}}))(t)
 	must(w.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name,
-		MixedInstancesPolicy: version("1")}))(t)
+		MixedInstancesPolicy: version(strconv.FormatInt(*other.LaunchTemplateVersion.VersionNumber, 10))}))(t)
 	if i := w.ails("ng",
 		ekstypes.NodegroupIssueCodeEc2LaunchTemplateVersionMismatch); i.ResourceIds[0] != state.LaunchTemplateID {
 		t.Errorf("of %v", i.ResourceIds)
