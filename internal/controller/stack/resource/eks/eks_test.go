@@ -42,7 +42,7 @@ func lives() map[string]resourcetest.Life {
 				`{"Logging": null, "DeletionProtection": true, "ZonalShiftConfig": {"Enabled": true}}`,
 				`{"UpgradePolicy": {"SupportType": "STANDARD"}, "DeletionProtection": "false", "Tags": null,
 				"ResourcesVpcConfig": {"SubnetIds": ["subnet-b", "subnet-c"], "EndpointPublicAccess": true,
-				"PublicAccessCidrs": ["203.0.113.0/24"], "SecurityGroupIds": ["sg-1"]}}`,
+				"PublicAccessCidrs": ["44.203.113.0/24"], "SecurityGroupIds": ["sg-1"]}}`,
 				`{"ResourcesVpcConfig": {"SubnetIds": ["subnet-a", "subnet-b"], "EndpointPublicAccess": false,
 				"EndpointPrivateAccess": true, "SecurityGroupIds": []}}`,
 				`{"KubeApiServerConfig": {"EventTtl": "60m"}, "RemoteNetworkConfig": {"RemoteNodeNetworks":
