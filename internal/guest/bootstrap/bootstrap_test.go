@@ -96,7 +96,7 @@ func TestBootstrap(t *testing.T) {
 		{
 			name: "labels and taints", version: "1.35", args: append(given, "--kubelet-extra-args",
 				"--node-labels=a=b --register-with-taints=c=d:NoSchedule"),
-			config: `{"clusterDNS":["10.100.0.10"],"maxPods":29,"kubeReserved":{"memory":"574Mi","ephemeral-storage":"1Gi"},"providerID":"aws:///eu-west-1a/i-0123456789abcdef0","kubeReservedCgroup":"/runtime","serverTLSBootstrap":true,"cgroupDriver":"cgroupfs","nodeStatusUpdateFrequency":"1s"}`,
+			config: `{"clusterDNS":["10.100.0.10"],"maxPods":29,"kubeReserved":{"memory":"574Mi","ephemeral-storage":"1Gi"},"providerID":"aws:///eu-west-1a/i-0123456789abcdef0","kubeReservedCgroup":"/runtime","serverTLSBootstrap":true,"cgroupDriver":"cgroupfs","nodeStatusUpdateFrequency":"2s"}`,
 			files: map[string][]string{
 				"etc/systemd/system/kubelet.service.d/10-kubelet-args.conf": {
 					"Environment='KUBELET_ARGS=--node-ip=192.168.65.212 --v=2 " +

@@ -27,7 +27,7 @@ func TestApply(t *testing.T) {
 		files          map[string][]string
 	}{
 		{name: "the defaults", userData: cluster, files: map[string][]string{
-			kubeletConfig: {`"172.20.0.10"`, `"nodeStatusUpdateFrequency": "1s"`,
+			kubeletConfig: {`"172.20.0.10"`, `"nodeStatusUpdateFrequency": "2s"`,
 				`"maxPods": 29`, `"memory": "574Mi"`, `"cpu": "70m"`,
 				`"providerID": "aws:///eu-west-1a/i-1"`, `"cgroupDriver": "cgroupfs"`},
 			kubeletEnv:       {"NODE_IP=10.0.0.4\nNODE_LABELS=\nNODE_TAINTS=\nHOSTNAME_OVERRIDE=ip-10-0-0-4\n"},

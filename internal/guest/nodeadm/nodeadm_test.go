@@ -122,7 +122,7 @@ func TestInit(t *testing.T) {
 				"kubeReserved":{"cpu":"80m","ephemeral-storage":"1Gi","memory":"893Mi"},"kubeReservedCgroup":"/runtime","systemReservedCgroup":"/system","cgroupDriver":"cgroupfs",
 				"evictionHard":{"memory.available":"100Mi","nodefs.available":"2Gi","nodefs.inodesFree":"5%"},
 				"providerID":"aws:///eu-west-1a/i-0123456789abcdef0","serverTLSBootstrap":true,
-				"nodeStatusUpdateFrequency":"1s","nodeStatusReportFrequency":"5m",
+				"nodeStatusUpdateFrequency":"2s","nodeStatusReportFrequency":"5m",
 				"logging":{"verbosity":2},"shutdownGracePeriod":"2m30s","shutdownGracePeriodCriticalPods":"30s","readOnlyPort":0,"serializeImagePulls":false}`,
 			files: map[string][]string{
 				"etc/eks/kubelet/environment": {
