@@ -3,8 +3,11 @@ package release
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"os"
 	"os/exec"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +15,9 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// TestCrashPointsAreInTestBuildsOnly searches for the variable that kills a daemon, and for its message. The names of
-// points may be left: where nothing is inlined, they are the arguments of a function that does nothing.
+// TestCrashPointsAreInTestBuildsOnly looks at the build tag that compiles crash points in, and searches for the variable
+// that kills a daemon and for its message. Where nothing is inlined, the names of points are left in release builds, as
+// arguments of a function that does nothing.
 func TestCrashPointsAreInTestBuildsOnly(t *testing.T) {
 	t.Parallel()
 	traces := []string{crash.Environment, "crash: dying at"}
@@ -27,6 +31,16 @@ func TestCrashPointsAreInTestBuildsOnly(t *testing.T) {
 		program, err := os.ReadFile(c.path)
 		if err != nil {
 			t.Fatal(err)
+		}
+		info, err := buildinfo.ReadFile(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tagged := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+			return s.Key == "-tags" && strings.Contains(s.Value, "crashpoints")
+		})
+		if tagged != c.points {
+			t.Errorf("the %s build has the tag crashpoints: %v, want %v", c.name, tagged, c.points)
 		}
 		for _, trace := range traces {
 			if found := bytes.Contains(program, []byte(trace)); found != c.points {

@@ -141,21 +141,20 @@ func allowMembers(ctx context.Context, client EC2, group *ec2types.SecurityGroup
 				func(g ec2types.UserIdGroupPair) bool { return aws.ToString(g.GroupId) == *group.GroupId })
 		})
 	}
-	var err error
 	if !namesItself(group.IpPermissions) {
-		_, err = client.AuthorizeSecurityGroupIngress(ctx,
+		_, err := client.AuthorizeSecurityGroupIngress(ctx,
 			&ec2.AuthorizeSecurityGroupIngressInput{GroupId: group.GroupId, IpPermissions: permissions})
+		if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
+			return fmt.Errorf("allow traffic from members of security group %s: %w", *group.GroupId, err)
+		}
 	}
-	if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
-		return fmt.Errorf("allow traffic from members of security group %s: %w", *group.GroupId, err)
+	if namesItself(group.IpPermissionsEgress) {
+		return nil
 	}
-	err = nil
-	if !namesItself(group.IpPermissionsEgress) {
-		_, err = client.AuthorizeSecurityGroupEgress(ctx,
-			&ec2.AuthorizeSecurityGroupEgressInput{GroupId: group.GroupId, IpPermissions: permissions})
-	}
+	_, err := client.AuthorizeSecurityGroupEgress(ctx,
+		&ec2.AuthorizeSecurityGroupEgressInput{GroupId: group.GroupId, IpPermissions: permissions})
 	if apierror.Code(err) == "RulesPerSecurityGroupLimitExceeded" {
-		return nil // a group that has had all its rules for long lets its members reach each other, or was not to
+		return nil // a group from before, whose rules are its users': its cluster worked without this one
 	}
 	if err != nil && apierror.Code(err) != "InvalidPermission.Duplicate" {
 		return fmt.Errorf("allow traffic to members of security group %s: %w", *group.GroupId, err)
