@@ -15,9 +15,9 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// TestCrashPointsAreInTestBuildsOnly looks at the build tag that compiles crash points in, and searches for the variable
-// that kills a daemon and for its message. Where nothing is inlined, the names of points are left in release builds, as
-// arguments of a function that does nothing.
+// TestCrashPointsAreInTestBuildsOnly looks at the build tag that compiles crash points in, and searches for the
+// variable that kills a daemon and for its message. Where nothing is inlined, the names of points are left in release
+// builds, as arguments of a function that does nothing.
 func TestCrashPointsAreInTestBuildsOnly(t *testing.T) {
 	t.Parallel()
 	traces := []string{crash.Environment, "crash: dying at"}
