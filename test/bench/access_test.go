@@ -3,7 +3,6 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,9 +38,8 @@ func BenchmarkAccess(b *testing.B) {
 	}
 	_, admin := kubernetesClient(b, d, "access")
 	config := rest.CopyConfig(admin)
-	config.BearerToken = strings.TrimSpace(d.Run("", "env",
-		"AWS_ACCESS_KEY_ID="+*key.AccessKey.AccessKeyId, "AWS_SECRET_ACCESS_KEY="+*key.AccessKey.SecretAccessKey,
-		"aws", "eks", "get-token", "--cluster-name", "access", "--output", "text", "--query", "status.token"))
+	config.BearerToken = d.Token("access", "AWS_ACCESS_KEY_ID="+*key.AccessKey.AccessKeyId,
+		"AWS_SECRET_ACCESS_KEY="+*key.AccessKey.SecretAccessKey)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		b.Fatal(err)

@@ -49,8 +49,7 @@ func kubernetesClient(b testing.TB, d *harness.Daemon, cluster string) (*kuberne
 	d.KeepToken(path) // it may be the kubeconfig of a fixture, which is used by other clients
 	// The exec plugin would run in this process's environment: take its answer instead.
 	config.ExecProvider = nil
-	config.BearerToken = strings.TrimSpace(d.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output",
-		"text", "--query", "status.token"))
+	config.BearerToken = d.Token(cluster)
 	config.QPS, config.Burst = 1000, 1000
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -202,11 +202,9 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	expect("no aws-auth", "You must be logged in to the server", "get", "pods")
 
 	// A token is good for its own cluster only.
-	token := d.Run("", "aws", "eks", "get-token", "--cluster-name", "another", "--output", "text", "--query",
-		"status.token")
 	server := d.Run(admin, "kubectl", "config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.server}")
 	_, errs, err := d.Try("/dev/null", "kubectl", "--server", server, "--insecure-skip-tls-verify", "--token",
-		strings.TrimSpace(token), "get", "ns")
+		d.Token("another"), "get", "ns")
 	if err == nil || !strings.Contains(errs, "credentials") && !strings.Contains(errs, "Unauthorized") {
 		t.Errorf("a token of another cluster: %v %s", err, errs)
 	}

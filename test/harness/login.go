@@ -47,6 +47,18 @@ func (d *Daemon) KeepToken(kubeconfig string) {
 	d.logins.Store(kubeconfig, l)
 }
 
+// Token returns a token as `aws eks get-token` makes it, with variables such as "AWS_ACCESS_KEY_ID=..." in its
+// environment. It reads JSON, as the aws of Debian 12 prints nothing else.
+func (d *Daemon) Token(cluster string, variables ...string) string {
+	d.t.Helper()
+	out := d.Run("", "env", append(variables, "aws", "eks", "get-token", "--cluster-name", cluster, "--output", "json")...)
+	token, err := tokenOf([]byte(out))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return token
+}
+
 // REST returns what a client in this process needs to call the API server of a kubeconfig of [Daemon.KeepToken], as its
 // user. It is for tests that ask often: kubectl takes a process for each request.
 func (d *Daemon) REST(ctx context.Context, kubeconfig string) (*rest.Config, error) {
@@ -78,13 +90,22 @@ func (d *Daemon) refresh(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return fmt.Errorf("make a token for %s: %w", kubeconfig, err)
 	}
-	var credential struct{ Status struct{ Token string } }
-	if err := json.Unmarshal(out, &credential); err != nil {
-		return fmt.Errorf("make a token for %s: %w: %s", kubeconfig, err, out)
+	token, err := tokenOf(out)
+	if err != nil {
+		return fmt.Errorf("make a token for %s: %w", kubeconfig, err)
 	}
-	if err := os.WriteFile(l.file, []byte(credential.Status.Token), 0o600); err != nil {
+	if err := os.WriteFile(l.file, []byte(token), 0o600); err != nil {
 		return err
 	}
 	l.made = made
 	return nil
+}
+
+// tokenOf returns the token of an ExecCredential.
+func tokenOf(credential []byte) (string, error) {
+	var c struct{ Status struct{ Token string } }
+	if err := json.Unmarshal(credential, &c); err != nil {
+		return "", fmt.Errorf("%w: %s", err, credential)
+	}
+	return c.Status.Token, nil
 }

@@ -298,8 +298,7 @@ func (w *fixture) connect(kubeconfig string) {
 	}
 	// The exec plugin would run in this process's environment: take its answer instead.
 	config.ExecProvider = nil
-	config.BearerToken = strings.TrimSpace(w.Daemon.Run("", "aws", "eks", "get-token", "--cluster-name", "logged",
-		"--output", "text", "--query", "status.token"))
+	config.BearerToken = w.Daemon.Token("logged")
 	config.QPS = -1
 	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
 		w.Fatal(err)

@@ -113,8 +113,7 @@ func coracle(b *testing.B, nodes, pods int) (r result) {
 
 func tokens(s *fixture, config *rest.Config) error {
 	config.QPS, config.Burst = 1000, 1000
-	config.BearerToken = strings.TrimSpace(s.Run("", "aws", "eks", "get-token", "--cluster-name", cluster, "--output",
-		"text", "--query", "status.token"))
+	config.BearerToken = s.Token(cluster)
 	return nil
 }
 
