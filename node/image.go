@@ -14,15 +14,24 @@ type Package struct {
 	Path    string `json:"path"`   // on a mirror: "pool/main/b/bash/bash_5.2.37-2+b8_amd64.deb"
 	SHA256  string `json:"sha256"` // of the file, in hexadecimal
 	Size    int64  `json:"size"`   // of the file, in bytes
+	// Suite is SecuritySuite for a package that is from there, and else empty.
+	Suite string `json:"suite,omitempty"`
 }
 
-// Suite is the release of Debian that the packages of the node image are from.
-const Suite = "trixie"
+// Suites of Debian that the packages of the node image are from: a release, and its security updates, which become part
+// of the release with its next point release only. https://www.debian.org/security/faq
+const (
+	Suite         = "trixie"
+	SecuritySuite = "trixie-security"
+)
 
-// Keyring has the keys with which Debian signs the indexes of the Suite, in ASCII armor.
-//
-//go:embed source/debian-archive-trixie-automatic.asc
-var Keyring []byte
+// Keyring and SecurityKeyring have the keys with which Debian signs the indexes of the suites, in ASCII armor.
+var (
+	//go:embed source/debian-archive-trixie-automatic.asc
+	Keyring []byte
+	//go:embed source/debian-archive-trixie-security-automatic.asc
+	SecurityKeyring []byte
+)
 
 // WantedPackages are the packages that the AMIs of EKS have and users of nodes expect: a shell with the usual commands,
 // and what the kubelet, kube-proxy, the VPC CNI and the drivers of volumes call. Packages adds their dependencies.

@@ -19,7 +19,7 @@ func packagesCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := make(map[string][]node.Package)
 			for _, architecture := range []string{"amd64", "arm64"} {
-				index, err := nodeimage.Mirror{}.Index(cmd.Context(), node.Suite, architecture)
+				index, err := nodeimage.Debian().Index(cmd.Context(), architecture)
 				if err != nil {
 					return err
 				}

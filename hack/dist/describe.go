@@ -63,7 +63,7 @@ func (d distribution) describe(ctx context.Context, files []file) (notices []fil
 		for _, p := range image.Packages {
 			document.Packages = append(document.Packages, &spdx.Package{
 				PackageName: p.Name, PackageVersion: p.Version, PackageSPDXIdentifier: identifier("deb", p.Name, p.Version),
-				PackageDownloadLocation: nodeimage.DefaultMirror + "/" + p.Path,
+				PackageDownloadLocation: nodeimage.URL(p.Package),
 				PackageChecksums:        []spdx.Checksum{{Algorithm: spdx.SHA256, Value: p.SHA256}},
 				PackageLicenseConcluded: "NOASSERTION", PackageLicenseDeclared: "NOASSERTION",
 				PackageCopyrightText: "NOASSERTION",

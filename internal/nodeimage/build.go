@@ -27,12 +27,12 @@ type Progress func(done, total int, name string)
 
 // Build makes the node image for an architecture as Debian and Go call it ("amd64" or "arm64"): ArchiveName and
 // ManifestName are complete in dir when it returns nil.
-func Build(ctx context.Context, mirror Mirror, architecture, dir string, progress Progress) (Manifest, error) {
+func Build(ctx context.Context, mirrors Mirrors, architecture, dir string, progress Progress) (Manifest, error) {
 	r, err := recipeFor(architecture)
 	if err != nil {
 		return Manifest{}, err
 	}
-	return r.build(ctx, mirror, dir, progress)
+	return r.build(ctx, mirrors, dir, progress)
 }
 
 // Version identifies what the node image for an architecture is made of: equal versions mean equal packages.
@@ -65,9 +65,9 @@ func recipeFor(architecture string) (recipe, error) {
 	}, err
 }
 
-func (r recipe) build(ctx context.Context, mirror Mirror, dir string, progress Progress) (Manifest, error) {
+func (r recipe) build(ctx context.Context, mirrors Mirrors, dir string, progress Progress) (Manifest, error) {
 	m := Manifest{Suite: node.Suite, Architecture: r.Architecture}
-	taken, contents, err := r.downloadAll(ctx, mirror, progress)
+	taken, contents, err := r.downloadAll(ctx, mirrors, progress)
 	if err != nil {
 		return m, err
 	}
@@ -114,8 +114,8 @@ func matchesAbove(patterns []string, name string) bool {
 
 // downloadAll returns the packages with their contents. A package that the mirror no longer has is replaced by the one
 // that it has instead.
-func (r recipe) downloadAll(ctx context.Context, mirror Mirror, progress Progress) ([]Taken, [][]byte, error) {
-	index := sync.OnceValues(func() (Index, error) { return mirror.Index(ctx, node.Suite, r.Architecture) })
+func (r recipe) downloadAll(ctx context.Context, mirrors Mirrors, progress Progress) ([]Taken, [][]byte, error) {
+	index := sync.OnceValues(func() (Index, error) { return mirrors.Index(ctx, r.Architecture) })
 	taken, contents := make([]Taken, len(r.Packages)), make([][]byte, len(r.Packages))
 	var (
 		mu   sync.Mutex
@@ -126,7 +126,7 @@ func (r recipe) downloadAll(ctx context.Context, mirror Mirror, progress Progres
 	for i, p := range r.Packages {
 		group.Go(func() error {
 			now := Taken{Package: p}
-			content, err := mirror.download(ctx, p)
+			content, err := mirrors.download(ctx, p)
 			if errors.Is(err, errGone) {
 				index, indexErr := index()
 				if indexErr != nil {
@@ -140,7 +140,7 @@ func (r recipe) downloadAll(ctx context.Context, mirror Mirror, progress Progres
 					return err
 				}
 				now = Taken{Package: lock(newer), Instead: p.Version}
-				content, err = mirror.download(ctx, now.Package)
+				content, err = mirrors.download(ctx, now.Package)
 			}
 			if err != nil {
 				return fmt.Errorf("download the package %s: %w", p.Name, err)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,12 +26,19 @@ import (
 	"github.com/coracle-eks/coracle/node"
 )
 
-// EnvMirror names the environment variable with the URL of a mirror of Debian, instead of DefaultMirror.
-const EnvMirror = "CORACLE_DEBIAN_MIRROR"
+// EnvMirror and EnvSecurityMirror name the environment variables with the URLs of mirrors of Debian and of its security
+// updates, instead of DefaultMirror and DefaultSecurityMirror.
+const (
+	EnvMirror         = "CORACLE_DEBIAN_MIRROR"
+	EnvSecurityMirror = "CORACLE_DEBIAN_SECURITY_MIRROR"
+)
 
-// DefaultMirror is Debian's content delivery network. It is plain HTTP, as in Debian itself: every file is compared
-// with a checksum that was pinned or signed, and a new machine has no certificate authorities.
-const DefaultMirror = "http://deb.debian.org/debian"
+// DefaultMirror and DefaultSecurityMirror are Debian's content delivery network. It is plain HTTP, as in Debian itself:
+// every file is compared with a checksum that was pinned or signed, and a new machine has no certificate authorities.
+const (
+	DefaultMirror         = "http://deb.debian.org/debian"
+	DefaultSecurityMirror = "http://deb.debian.org/debian-security"
+)
 
 const (
 	maxRelease = 8 << 20   // bytes of an InRelease file
@@ -43,26 +51,46 @@ const (
 // errGone is returned for a file that the mirror does not have, or no longer.
 var errGone = errors.New("the mirror does not have it")
 
-// Mirror is a mirror of Debian.
+// Mirror is where the packages of one suite of Debian are.
 type Mirror struct {
-	// URL is its address, such as DefaultMirror; empty means what EnvMirror says, or DefaultMirror.
-	URL string
-	// Keyring has the keys that sign its indexes, in ASCII armor; empty means Debian's.
+	URL, Suite string
+	// Keyring has the keys that sign its indexes, in ASCII armor.
 	Keyring []byte
 }
 
-func (m Mirror) url() string {
-	return strings.TrimSuffix(cmp.Or(m.URL, os.Getenv(EnvMirror), DefaultMirror), "/")
+// Mirrors are those of a release of Debian, and of its updates.
+type Mirrors []Mirror
+
+// Debian returns the mirrors that the environment names, or those of Debian.
+func Debian() Mirrors {
+	return Mirrors{
+		{cmp.Or(os.Getenv(EnvMirror), DefaultMirror), node.Suite, node.Keyring},
+		{cmp.Or(os.Getenv(EnvSecurityMirror), DefaultSecurityMirror), node.SecuritySuite, node.SecurityKeyring},
+	}
 }
 
 // download returns the file of a package, whose checksum it verifies.
-func (m Mirror) download(ctx context.Context, p node.Package) ([]byte, error) {
-	content, err := m.get(ctx, p.Path, p.Size)
+func (m Mirrors) download(ctx context.Context, p node.Package) ([]byte, error) {
+	i := slices.IndexFunc(m, func(m Mirror) bool { return m.Suite == cmp.Or(p.Suite, node.Suite) })
+	if i < 0 {
+		return nil, fmt.Errorf("no mirror has the suite %s", p.Suite)
+	}
+	content, err := m[i].get(ctx, p.Path, p.Size)
 	if err != nil {
 		return nil, err
 	}
 	return content, verify(p.Path, content, p.SHA256)
 }
+
+// URL returns the address of a package at Debian.
+func URL(p node.Package) string {
+	if p.Suite == node.SecuritySuite {
+		return DefaultSecurityMirror + "/" + p.Path
+	}
+	return DefaultMirror + "/" + p.Path
+}
+
+func (m Mirror) url() string { return strings.TrimSuffix(m.URL, "/") }
 
 func verify(path string, content []byte, want string) error {
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != want {
@@ -113,11 +141,34 @@ func (m Mirror) tryGet(ctx context.Context, path string, limit int64) ([]byte, e
 	return content, err
 }
 
-// Index is a mirror's index of a suite for an architecture, by the names of the packages.
-type Index map[string]control.BinaryIndex
+// Index has the newest packages of mirrors for an architecture, by their names.
+type Index map[string]Entry
 
-// Index downloads the list of the packages of a suite for an architecture, and verifies that Debian signed it.
-func (m Mirror) Index(ctx context.Context, suite, architecture string) (Index, error) {
+// Entry is a package of an index.
+type Entry struct {
+	control.BinaryIndex
+	suite string
+}
+
+// Index downloads the lists of packages for an architecture, and verifies that Debian signed them.
+func (m Mirrors) Index(ctx context.Context, architecture string) (Index, error) {
+	index := make(Index)
+	for _, mirror := range m {
+		list, err := mirror.index(ctx, architecture)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			if found, ok := index[p.Package]; !ok || version.Compare(p.Version, found.Version) > 0 {
+				index[p.Package] = Entry{p, mirror.Suite}
+			}
+		}
+	}
+	return index, nil
+}
+
+func (m Mirror) index(ctx context.Context, architecture string) ([]control.BinaryIndex, error) {
+	suite := m.Suite
 	release, err := m.get(ctx, "dists/"+suite+"/InRelease", maxRelease)
 	if err != nil {
 		return nil, err
@@ -150,20 +201,12 @@ func (m Mirror) Index(ctx context.Context, suite, architecture string) (Index, e
 	if err != nil {
 		return nil, fmt.Errorf("read %s of %s: %w", name, suite, err)
 	}
-	index := make(Index, len(list))
-	for _, p := range list {
-		index[p.Package] = p
-	}
-	return index, nil
+	return list, nil
 }
 
 // verifySignature returns what is signed of a file.
 func (m Mirror) verifySignature(file []byte) ([]byte, error) {
-	keyring := m.Keyring
-	if len(keyring) == 0 {
-		keyring = node.Keyring
-	}
-	keys, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(keyring))
+	keys, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(m.Keyring))
 	if err != nil {
 		return nil, err
 	}
@@ -200,20 +243,24 @@ func checksumOf(release []byte, name string) (sum string, size int64, err error)
 
 // replaces returns an error unless a package of an index may come instead of one that is pinned. An index that Debian
 // has signed may be old, of packages with faults that are known by now.
-func replaces(p control.BinaryIndex, pinned node.Package) error {
+func replaces(p Entry, pinned node.Package) error {
 	than, err := version.Parse(pinned.Version)
 	if err != nil {
 		return fmt.Errorf("the version %q of the package %s: %w", pinned.Version, pinned.Name, err)
 	}
 	if c := version.Compare(p.Version, than); c < 0 || c == 0 && p.SHA256 != pinned.SHA256 {
-		return fmt.Errorf("the mirror has %s %s instead, which is not newer than %s: use another mirror (%s)", p.Package,
-			p.Version, pinned.Version, EnvMirror)
+		return fmt.Errorf("the mirror has %s %s instead, which is not newer than %s: use another mirror (%s, %s)", p.Package,
+			p.Version, pinned.Version, EnvMirror, EnvSecurityMirror)
 	}
 	return nil
 }
 
 // lock returns what is to be recorded of a package.
-func lock(p control.BinaryIndex) node.Package {
-	return node.Package{Name: p.Package, Version: p.Version.String(), Path: p.Filename, SHA256: p.SHA256,
+func lock(p Entry) node.Package {
+	locked := node.Package{Name: p.Package, Version: p.Version.String(), Path: p.Filename, SHA256: p.SHA256,
 		Size: int64(p.Size)}
+	if p.suite != node.Suite {
+		locked.Suite = p.suite
+	}
+	return locked
 }

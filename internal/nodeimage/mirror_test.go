@@ -32,7 +32,7 @@ type fakeMirror struct {
 	key    *openpgp.Entity
 	listed []string // paragraphs of the index
 	asked  atomic.Int64
-	// codename is that of the suite which the index is of; trixie when empty.
+	// codename is that of the suite which the index is of; that of the mirror when empty.
 	codename string
 }
 
@@ -42,7 +42,7 @@ func newMirror(t *testing.T) *fakeMirror {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &fakeMirror{files: make(map[string][]byte), key: key}
+	m := &fakeMirror{files: make(map[string][]byte), key: key, Mirror: Mirror{Suite: node.Suite}}
 	var public bytes.Buffer
 	w, err := armor.Encode(&public, openpgp.PublicKeyType, nil)
 	if err != nil {
@@ -97,18 +97,18 @@ func (m *fakeMirror) publish(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := checksum(packed.Bytes())
-	m.files["dists/trixie/main/binary-amd64/by-hash/SHA256/"+sum] = packed.Bytes()
+	m.files["dists/"+m.Suite+"/main/binary-amd64/by-hash/SHA256/"+sum] = packed.Bytes()
 	var release bytes.Buffer
 	signer, err := clearsign.Encode(&release, m.key.PrivateKey, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(signer, "Suite: stable\nCodename: %s\nSHA256:\n %s %d main/binary-amd64/Packages.xz\n",
-		cmp.Or(m.codename, "trixie"), sum, packed.Len())
+		cmp.Or(m.codename, m.Suite), sum, packed.Len())
 	if err := signer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m.files["dists/trixie/InRelease"] = release.Bytes()
+	m.files["dists/"+m.Suite+"/InRelease"] = release.Bytes()
 }
 
 func checksum(content []byte) string {

@@ -40,7 +40,7 @@ func TestBuildAndUnpack(t *testing.T) {
 	r := twoPackages(t, m)
 	dir := t.TempDir()
 	var steps []int
-	manifest, err := r.build(t.Context(), m.Mirror, dir, func(done, total int, _ string) {
+	manifest, err := r.build(t.Context(), Mirrors{m.Mirror}, dir, func(done, total int, _ string) {
 		steps = append(steps, done*10+total)
 	})
 	if err != nil || !slices.Equal(steps, []int{12, 22}) {
@@ -51,7 +51,7 @@ func TestBuildAndUnpack(t *testing.T) {
 		t.Errorf("the manifest has %+v", manifest)
 	}
 	again := t.TempDir()
-	if _, err := r.build(t.Context(), m.Mirror, again, noProgress); err != nil {
+	if _, err := r.build(t.Context(), Mirrors{m.Mirror}, again, noProgress); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{ArchiveName, ManifestName} {
@@ -99,9 +99,53 @@ func TestAReplacedPackage(t *testing.T) {
 	m.listed = m.listed[1:]
 	m.add(t, "shell", "1.1", map[string]string{"./bin/bash": "a newer shell"})
 	m.publish(t)
-	manifest, err := r.build(t.Context(), m.Mirror, t.TempDir(), noProgress)
+	manifest, err := r.build(t.Context(), Mirrors{m.Mirror}, t.TempDir(), noProgress)
 	if err != nil || !slices.Equal(manifest.Replaced(), []string{"shell 1.1"}) || manifest.Packages[0].Instead != "1.0" {
 		t.Errorf("%+v, %v", manifest, err)
+	}
+}
+
+func TestSecurityUpdates(t *testing.T) {
+	t.Parallel()
+	release, security := newMirror(t), newMirror(t)
+	security.Suite = node.SecuritySuite
+	r := twoPackages(t, release)
+	updated := security.add(t, "shell", "1.0+deb13u1", map[string]string{"./bin/bash": "a mended shell"})
+	security.add(t, r.Packages[1].Name, "0.1", map[string]string{"./bin/old": "of a release before"})
+	release.publish(t)
+	security.publish(t)
+	mirrors := Mirrors{release.Mirror, security.Mirror}
+	index, err := mirrors.Index(t.Context(), "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := Resolve(index, []string{r.Packages[0].Name, r.Packages[1].Name}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	updated.Suite = node.SecuritySuite
+	want := []node.Package{r.Packages[1], updated}
+	slices.SortFunc(want, func(a, b node.Package) int { return strings.Compare(a.Name, b.Name) })
+	if !slices.Equal(packages, want) {
+		t.Fatalf("got %+v, want %+v", packages, want)
+	}
+	r.Packages = packages
+	if manifest, err := r.build(t.Context(), mirrors, t.TempDir(), noProgress); err != nil || len(manifest.Replaced()) > 0 {
+		t.Errorf("%+v, %v", manifest, err)
+	}
+	// An update that became part of the release is there instead.
+	delete(security.files, updated.Path)
+	security.listed = nil
+	security.publish(t)
+	release.add(t, "shell", "1.0+deb13u1+b1", map[string]string{"./bin/bash": "a mended shell, built again"})
+	release.publish(t)
+	manifest, err := r.build(t.Context(), mirrors, t.TempDir(), noProgress)
+	if err != nil || !slices.Equal(manifest.Replaced(), []string{"shell 1.0+deb13u1+b1"}) {
+		t.Errorf("%+v, %v", manifest, err)
+	}
+	if _, err := r.build(t.Context(), Mirrors{release.Mirror}, t.TempDir(), noProgress); err == nil ||
+		!strings.Contains(err.Error(), "no mirror has the suite trixie-security") {
+		t.Errorf("without the mirror of updates: %v", err)
 	}
 }
 
@@ -175,7 +219,7 @@ func TestBuildRefuses(t *testing.T) {
 			r := twoPackages(t, m)
 			c.change(t, m, &r)
 			dir := t.TempDir()
-			if _, err := r.build(t.Context(), m.Mirror, dir, noProgress); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := r.build(t.Context(), Mirrors{m.Mirror}, dir, noProgress); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
@@ -210,7 +254,7 @@ func TestUnpackRefuses(t *testing.T) {
 			m := newMirror(t)
 			r := twoPackages(t, m)
 			dir, into := t.TempDir(), filepath.Join(t.TempDir(), "base")
-			if _, err := r.build(t.Context(), m.Mirror, dir, noProgress); err != nil {
+			if _, err := r.build(t.Context(), Mirrors{m.Mirror}, dir, noProgress); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join(dir, c.file)
@@ -228,7 +272,7 @@ func TestUnpackRefuses(t *testing.T) {
 			if err := os.WriteFile(file, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.build(t.Context(), m.Mirror, dir, noProgress); err != nil {
+			if _, err := r.build(t.Context(), Mirrors{m.Mirror}, dir, noProgress); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := Unpack(dir, into); err != nil {
@@ -249,7 +293,7 @@ func TestResolve(t *testing.T) {
 	m.add(t, "mailer", "1", none, "Provides: mta (= 1), other")
 	m.add(t, "broken", "1", none, "Depends: nothing")
 	m.publish(t)
-	index, err := m.Index(t.Context(), "trixie", "amd64")
+	index, err := Mirrors{m.Mirror}.Index(t.Context(), "amd64")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +358,7 @@ func TestUnpackStaysInside(t *testing.T) {
 	r.Packages = append(r.Packages, m.add(t, "climbing", "1", map[string]string{"./opt/link": "-> " + outside,
 		"./opt/link/file": "outside"}))
 	dir := t.TempDir()
-	if _, err := r.build(t.Context(), m.Mirror, dir, noProgress); err != nil {
+	if _, err := r.build(t.Context(), Mirrors{m.Mirror}, dir, noProgress); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Unpack(dir, filepath.Join(t.TempDir(), "base")); err == nil {

@@ -134,7 +134,7 @@ func buildImage(ctx context.Context, version, target string, report func(Progres
 	}
 	var m nodeimage.Manifest
 	if err == nil {
-		m, err = nodeimage.Build(ctx, nodeimage.Mirror{}, architecture(), target, func(done, total int, name string) {
+		m, err = nodeimage.Build(ctx, nodeimage.Debian(), architecture(), target, func(done, total int, name string) {
 			p.Done, p.Total, p.Detail = done, total, name
 			report(p)
 		})
@@ -144,8 +144,8 @@ func buildImage(ctx context.Context, version, target string, report func(Progres
 		err = durable.WriteFile(filepath.Join(target, versionName), []byte(version+"\n"), 0o644)
 	}
 	if err != nil {
-		return "", &BuildError{Title: p.Title, Err: fmt.Errorf("%w; %s names another mirror of Debian", err,
-			nodeimage.EnvMirror)}
+		return "", &BuildError{Title: p.Title, Err: fmt.Errorf("%w; %s and %s name other mirrors of Debian", err,
+			nodeimage.EnvMirror, nodeimage.EnvSecurityMirror)}
 	}
 	path := filepath.Join(target, nodeimage.ArchiveName)
 	p.Step, p.Detail = Ready, path
