@@ -73,6 +73,9 @@ func unsupportedFields(pod *corev1.Pod) (fields []string) {
 	if len(pod.Spec.ResourceClaims) > 0 { // of devices, which no Fargate node has
 		fields = append(fields, "ResourceClaims")
 	}
+	if slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), readsEnvFile) {
+		fields = append(fields, "FileKeyRef")
+	}
 	return fields
 }
 
@@ -103,6 +106,14 @@ func invalidSecurity(containers []corev1.Container) (invalid []string) {
 		}
 	}
 	return invalid
+}
+
+// readsEnvFile reports whether a variable is from a file of a volume. Kubelets of Fargate machines open none, as they
+// would follow links there, and would leave the variable empty.
+func readsEnvFile(c corev1.Container) bool {
+	return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool {
+		return v.ValueFrom != nil && v.ValueFrom.FileKeyRef != nil
+	})
 }
 
 func hasHostPort(c corev1.Container) bool {

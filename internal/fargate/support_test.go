@@ -56,6 +56,9 @@ func TestUnsupported(t *testing.T) {
 			"fields not supported: HostNetwork, HostPID, HostIPC"},
 		"devices": {corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}}},
 			"fields not supported: ResourceClaims"},
+		"a variable of a file": {corev1.PodSpec{InitContainers: []corev1.Container{{Env: []corev1.EnvVar{{Name: "TOKEN",
+			ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "v", Key: "token"}}}}}}},
+			"fields not supported: FileKeyRef"},
 		"a process namespace": {corev1.PodSpec{ShareProcessNamespace: &yes}, ""},
 
 		"privileged":                {secure(privileged), security + "Privileged"},

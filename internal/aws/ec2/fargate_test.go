@@ -98,6 +98,9 @@ func TestFargateMachine(t *testing.T) {
 	for name, change := range map[string]func(*instance.FargateLaunch){
 		"InvalidSubnetID.NotFound": func(l *instance.FargateLaunch) { l.SubnetID = "subnet-" + gone },
 		"InvalidGroup.NotFound":    func(l *instance.FargateLaunch) { l.SecurityGroupIDs = []string{"sg-" + gone} },
+		"InvalidParameterValue": func(l *instance.FargateLaunch) {
+			l.NodeConfig = func(string, string, string) ([]byte, error) { return make([]byte, 64<<10+1), nil }
+		},
 	} {
 		l := fargateLaunch(subnet, "refused")
 		change(&l)
@@ -110,9 +113,6 @@ func TestFargateMachine(t *testing.T) {
 		"no node image": func(l *instance.FargateLaunch) { l.KubernetesVersion = "1.2" },
 		"broken": func(l *instance.FargateLaunch) {
 			l.NodeConfig = func(string, string, string) ([]byte, error) { return nil, errors.New("broken") }
-		},
-		"bytes are more": func(l *instance.FargateLaunch) {
-			l.NodeConfig = func(string, string, string) ([]byte, error) { return make([]byte, 64<<10+1), nil }
 		},
 	} {
 		l := fargateLaunch(subnet, "refused")

@@ -142,7 +142,9 @@ func planFargate(c *resource.Change, l FargateLaunch, id string, image ami.Image
 	}
 	machine.NodeConfig, err = l.NodeConfig(address, machine.NodeName, subnet.AvailabilityZone)
 	if err == nil && len(machine.NodeConfig) > maxFargateConfig {
-		err = fmt.Errorf("its %d bytes are more than %d", len(machine.NodeConfig), maxFargateConfig)
+		// An error of the API, as others of a launch: the pod's users are told of it.
+		err = resource.Invalid("The configuration of the node, with the pod's volumes of NFS and the namespace's and the "+
+			"pod's metadata for logging, has %d bytes, which are more than %d.", len(machine.NodeConfig), maxFargateConfig)
 	}
 	if err != nil {
 		return record.Instance{}, ni, fmt.Errorf("configure the node of a Fargate machine: %w", err)
