@@ -22,8 +22,8 @@ type violation struct {
 }
 
 // validate checks an input against the constraints of its members: required, length, range, pattern, and the values of
-// enumerations. The error is the one that the service gives. EC2 leaves enumerations and patterns to its handlers, each
-// of which has codes of its own.
+// enumerations. The error is the one that the service gives. EC2 leaves enumerations, patterns and sizes of pages to its
+// handlers, each of which has codes of its own.
 func (s *Service) validate(pl *plan, v reflect.Value) error {
 	c := checker{ec2: s.Protocol == EC2Query}
 	c.checkValue(pl, nil, v, "", "")
@@ -121,6 +121,9 @@ func (c *checker) checkValue(pl *plan, limit *model.Constraint, v reflect.Value,
 					c.add(violation{path: p, query: q, value: "null", must: "not be null", missing: true})
 				}
 				continue
+			}
+			if c.ec2 && path == "" && f.goName == "MaxResults" {
+				continue // each operation has a text of its own, see package resource
 			}
 			c.checkValue(f.plan, f.limit, m, p, q)
 		}

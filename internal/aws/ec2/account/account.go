@@ -50,8 +50,7 @@ func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsIn
 	}
 	found, _, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters},
-		"",
+		resource.Query{Operation: "DescribeRegions", DryRun: in.DryRun, Filters: in.Filters},
 		all,
 		resource.Filters[types.Region]{
 			"endpoint":      resource.StringFilter(func(r types.Region) *string { return r.Endpoint }),
@@ -98,7 +97,8 @@ func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *ec2.Describ
 			ZoneType:           aws.String("availability-zone"),
 		}})
 	}
-	found, _, err := resource.DescribeItems(ctx, resource.Query{DryRun: in.DryRun, Filters: in.Filters}, "", all,
+	found, _, err := resource.DescribeItems(ctx, resource.Query{Operation: "DescribeAvailabilityZones",
+		DryRun: in.DryRun, Filters: in.Filters}, all,
 		resource.Filters[types.AvailabilityZone]{
 			"group-long-name": resource.StringFilter(func(z types.AvailabilityZone) *string { return z.GroupLongName }),
 			"group-name":      resource.StringFilter(func(z types.AvailabilityZone) *string { return z.GroupName }),

@@ -435,7 +435,8 @@ func (f *filling) takeDown(from int) error {
 func (s *Service) DescribeFleets(ctx context.Context, in *ec2.DescribeFleetsInput) (*ec2.DescribeFleetsOutput, error) {
 	found, next, err := s.fleetView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.FleetIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeFleets", DryRun: in.DryRun, IDs: in.FleetIds, Filters: in.Filters,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	if len(in.FleetIds) == 0 {
@@ -452,6 +453,11 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *ec2.DescribeFl
 	*ec2.DescribeFleetInstancesOutput, error) {
 	sc, err := s.RequestScope(ctx)
 	if err != nil {
+		return nil, err
+	}
+	query := resource.Query{Operation: "DescribeFleetInstances", DryRun: in.DryRun, Filters: in.Filters,
+		Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
 		return nil, err
 	}
 	r, err := s.Fleets.GetRecord(sc, in.FleetId)
@@ -475,8 +481,7 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *ec2.DescribeFl
 	slices.SortFunc(items, func(a, b resource.Item[types.ActiveInstance]) int { return strings.Compare(a.ID, b.ID) })
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"",
+		query,
 		items,
 		resource.Filters[types.ActiveInstance]{
 			"instance-type": resource.StringFilter(func(x types.ActiveInstance) *string { return x.InstanceType }),

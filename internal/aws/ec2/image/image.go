@@ -87,6 +87,11 @@ func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInpu
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeImages", DryRun: in.DryRun, IDs: in.ImageIds, Filters: in.Filters,
+		Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	var images []ami.Image
 	if len(in.ImageIds) == 0 {
 		images = ami.All(sc.Region)
@@ -121,8 +126,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInpu
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.ImageIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"imageIds",
+		query,
 		items,
 		imageFilters,
 		func(x types.Image) []types.Tag { return x.Tags },

@@ -382,6 +382,11 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeInstanceCreditSpecifications", DryRun: in.DryRun, IDs: in.InstanceIds,
+		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	rows, err := s.Instances.ListByID(sc, in.InstanceIds)
 	if err != nil {
 		return nil, err
@@ -399,8 +404,7 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context,
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.InstanceIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"instanceIds",
+		query,
 		items,
 		resource.Filters[types.InstanceCreditSpecification]{
 			"instance-id": resource.StringFilter(func(x types.InstanceCreditSpecification) *string { return x.InstanceId }),

@@ -319,6 +319,11 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeInstances", DryRun: in.DryRun, IDs: in.InstanceIds, Filters: in.Filters,
+		Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	rows, err := s.Instances.ListByID(sc, in.InstanceIds)
 	if err != nil {
 		return nil, err
@@ -339,8 +344,7 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 	filters, special := instanceFilters, reservationFilters(byID)
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.InstanceIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"instancesSet",
+		query,
 		items,
 		resource.MergeFilters(filters, special),
 		s.instanceView.Tagged,

@@ -187,6 +187,11 @@ func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeIamInstanceProfileAssociations", IDs: in.AssociationIds,
+		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	for _, id := range in.AssociationIds {
 		if _, err := s.ProfileAssociation(sc, &id); err != nil {
 			return nil, err
@@ -206,8 +211,7 @@ func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context,
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{IDs: in.AssociationIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"associationIds",
+		query,
 		items,
 		resource.Filters[types.IamInstanceProfileAssociation]{
 			"instance-id": resource.StringFilter(func(x types.IamInstanceProfileAssociation) *string { return x.InstanceId }),

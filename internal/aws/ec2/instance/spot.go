@@ -294,8 +294,9 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *ec2.Desc
 	*ec2.DescribeSpotInstanceRequestsOutput, error) {
 	found, next, err := s.spotRequestView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.SpotInstanceRequestIds, Filters: in.Filters,
-			Max: in.MaxResults, Token: in.NextToken},
+		resource.Query{Operation: "DescribeSpotInstanceRequests", DryRun: in.DryRun, IDs: in.SpotInstanceRequestIds,
+			Filters: in.Filters,
+			Max:     in.MaxResults, Token: in.NextToken},
 	)
 	if found == nil {
 		found = []types.SpotInstanceRequest{}
@@ -379,8 +380,8 @@ func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *ec2.Describe
 	slices.SortFunc(items, func(a, b resource.Item[types.SpotPrice]) int { return cmp.Compare(a.ID, b.ID) })
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"",
+		resource.Query{Operation: "DescribeSpotPriceHistory", DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults,
+			Token: in.NextToken},
 		items,
 		resource.Filters[types.SpotPrice]{
 			"availability-zone":    resource.StringFilter(func(x types.SpotPrice) *string { return x.AvailabilityZone }),

@@ -29,6 +29,11 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeInstanceStatus", DryRun: in.DryRun, IDs: in.InstanceIds,
+		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	rows, err := s.Instances.ListByID(sc, in.InstanceIds)
 	if err != nil {
 		return nil, err
@@ -66,8 +71,7 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *ec2.DescribeIn
 	none := func(types.InstanceStatus) []string { return nil }
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.InstanceIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"instancesSet",
+		query,
 		items,
 		resource.Filters[types.InstanceStatus]{
 			"attached-ebs-status.status": resource.EnumFilter(

@@ -234,7 +234,8 @@ func (s *Service) DescribeKeyPairs(ctx context.Context, in *ec2.DescribeKeyPairs
 		}
 		ids = append(ids, key.ID)
 	}
-	found, _, err := s.keyPairView.Describe(ctx, resource.Query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters})
+	found, _, err := s.keyPairView.Describe(ctx, resource.Query{Operation: "DescribeKeyPairs", DryRun: in.DryRun,
+		IDs: ids, Filters: in.Filters})
 	if !aws.ToBool(in.IncludePublicKey) {
 		for i := range found {
 			found[i].PublicKey = nil

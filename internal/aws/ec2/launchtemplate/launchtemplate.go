@@ -162,7 +162,8 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *ec2.DescribeL
 	}
 	found, next, err := s.templateView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
+		resource.Query{Operation: "DescribeLaunchTemplates", DryRun: in.DryRun, IDs: ids, Filters: in.Filters,
+			Max: in.MaxResults, Token: in.NextToken},
 	)
 	if found == nil {
 		found = []types.LaunchTemplate{}

@@ -302,12 +302,13 @@ func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.De
 		}
 		return v, nil
 	}
-	query := resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	query := resource.Query{Operation: "DescribeLaunchTemplateVersions", DryRun: in.DryRun, Filters: in.Filters,
+		Max: in.MaxResults, Token: in.NextToken}
 	var found []types.LaunchTemplateVersion
 	var next *string
 	if len(in.Filters) == 0 { // only what is on the page is shown: a version is large
 		var page []templateRow
-		page, next, err = resource.DescribeItems[templateRow](ctx, query, "", asked, nil, nil)
+		page, next, err = resource.DescribeItems[templateRow](ctx, query, asked, nil, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -326,7 +327,7 @@ func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *ec2.De
 				return nil, err
 			}
 		}
-		found, next, err = resource.DescribeItems(ctx, query, "", items, versionFilters, nil)
+		found, next, err = resource.DescribeItems(ctx, query, items, versionFilters, nil)
 	}
 	if found == nil {
 		found = []types.LaunchTemplateVersion{}

@@ -164,7 +164,8 @@ func (s *Service) DescribeAddresses(ctx context.Context, in *ec2.DescribeAddress
 		}
 		ids = append(ids, address.ID)
 	}
-	found, _, err := s.addressView.Describe(ctx, resource.Query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters})
+	found, _, err := s.addressView.Describe(ctx, resource.Query{Operation: "DescribeAddresses", DryRun: in.DryRun,
+		IDs: ids, Filters: in.Filters})
 	return &ec2.DescribeAddressesOutput{Addresses: found}, err
 }
 
@@ -371,6 +372,11 @@ func (s *Service) DescribeAddressesAttribute(ctx context.Context, in *ec2.Descri
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeAddressesAttribute", DryRun: in.DryRun, IDs: in.AllocationIds,
+		Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	rows, err := s.Addresses.ListByID(sc, in.AllocationIds)
 	if err != nil {
 		return nil, err
@@ -383,9 +389,7 @@ func (s *Service) DescribeAddressesAttribute(ctx context.Context, in *ec2.Descri
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.AllocationIds, Max: in.MaxResults,
-			Token: in.NextToken},
-		"allocationIds",
+		query,
 		all,
 		nil,
 		nil,

@@ -355,8 +355,9 @@ func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *ec2.Describ
 	*ec2.DescribeNetworkInterfacesOutput, error) {
 	found, next, err := s.networkInterfaceView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.NetworkInterfaceIds, Filters: in.Filters,
-			Max: in.MaxResults, Token: in.NextToken},
+		resource.Query{Operation: "DescribeNetworkInterfaces", DryRun: in.DryRun, IDs: in.NetworkInterfaceIds,
+			Filters: in.Filters,
+			Max:     in.MaxResults, Token: in.NextToken},
 	)
 	return &ec2.DescribeNetworkInterfacesOutput{NetworkInterfaces: found, NextToken: next}, err
 }

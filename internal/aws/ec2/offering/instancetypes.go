@@ -139,8 +139,8 @@ func (s *Service) DescribeInstanceTypes(ctx context.Context, in *ec2.DescribeIns
 	ids := make([]string, len(in.InstanceTypes))
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"instanceTypes",
+		resource.Query{Operation: "DescribeInstanceTypes", DryRun: in.DryRun, IDs: ids, Filters: in.Filters,
+			Max: in.MaxResults, Token: in.NextToken},
 		items,
 		instanceTypeFilters,
 		nil,
@@ -325,8 +325,8 @@ func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.Des
 	slices.SortFunc(items, func(a, b resource.Item[types.InstanceTypeOffering]) int { return cmp.Compare(a.ID, b.ID) })
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"",
+		resource.Query{Operation: "DescribeInstanceTypeOfferings", DryRun: in.DryRun, Filters: in.Filters,
+			Max: in.MaxResults, Token: in.NextToken},
 		items,
 		resource.Filters[types.InstanceTypeOffering]{
 			"instance-type": resource.EnumFilter(

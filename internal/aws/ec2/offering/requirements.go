@@ -279,8 +279,8 @@ func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context,
 	})
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Max: in.MaxResults, Token: in.NextToken},
-		"",
+		resource.Query{Operation: "GetInstanceTypesFromInstanceRequirements", DryRun: in.DryRun, Max: in.MaxResults,
+			Token: in.NextToken},
 		items,
 		nil,
 		nil,

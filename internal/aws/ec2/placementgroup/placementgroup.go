@@ -130,7 +130,8 @@ func (s *Service) DescribePlacementGroups(ctx context.Context, in *ec2.DescribeP
 		}
 		ids = append(ids, group.ID)
 	}
-	found, _, err := s.placementGroupView.Describe(ctx, resource.Query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters})
+	found, _, err := s.placementGroupView.Describe(ctx, resource.Query{Operation: "DescribePlacementGroups",
+		DryRun: in.DryRun, IDs: ids, Filters: in.Filters})
 	if found == nil {
 		found = []types.PlacementGroup{}
 	}

@@ -18,6 +18,9 @@ import (
 
 // Query is the common part of all Describe requests.
 type Query struct {
+	// Operation is what was called, whose limits of MaxResults apply.
+	Operation string
+
 	DryRun  *bool
 	IDs     []string
 	Filters []types.Filter
@@ -37,6 +40,9 @@ func (k View[R, V]) Describe(ctx context.Context, q Query) ([]V, *string, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := q.CheckPage(); err != nil {
+		return nil, nil, err
+	}
 	rows, err := k.ListByID(sc, q.IDs)
 	if err != nil {
 		return nil, nil, err
@@ -49,7 +55,7 @@ func (k View[R, V]) Describe(ctx context.Context, q Query) ([]V, *string, error)
 	for i, r := range rows {
 		items[i] = Item[V]{r.Identity().ID, show(r)}
 	}
-	return DescribeItems(ctx, q, k.Parameter+"s", items, k.Filters, k.Tagged)
+	return DescribeItems(ctx, q, items, k.Filters, k.Tagged)
 }
 
 // ListByID returns the resources with the given ids, or all when there are none, in the order of their ids.
@@ -81,18 +87,11 @@ func (k Kind[R]) ListByID(sc Scope, ids []string) ([]R, error) {
 }
 
 // DescribeItems filters items, sorted by id, and cuts the page that q asks for.
-func DescribeItems[V any](ctx context.Context, q Query, idsParameter string, items []Item[V], by Filters[V],
+func DescribeItems[V any](ctx context.Context, q Query, items []Item[V], by Filters[V],
 	tagged func(V) []types.Tag) ([]V, *string, error) {
-	if q.Max != nil {
-		switch max := *q.Max; {
-		case len(q.IDs) > 0:
-			return nil, nil, wire.Errorf("InvalidParameterCombination",
-				"The parameter %s cannot be used with the parameter maxResults", idsParameter)
-		case max < 5:
-			return nil, nil, InvalidValue(max, "maxResults", "Expecting a value greater than or equal to 5.")
-		case max > 1000:
-			return nil, nil, InvalidValue(max, "maxResults", "Expecting a value less than or equal to 1000.")
-		}
+	max, err := q.Page()
+	if err != nil {
+		return nil, nil, err
 	}
 	g := &Globs{Context: ctx}
 	passes, err := by.compile(q.Filters, tagged, g)
@@ -106,7 +105,7 @@ func DescribeItems[V any](ctx context.Context, q Query, idsParameter string, ite
 	if aws.ToBool(q.DryRun) {
 		return nil, nil, ErrDryRun
 	}
-	page, next, err := wire.Page(ctx, items, q.Max, q.Token, func(i Item[V]) string { return i.ID })
+	page, next, err := wire.Page(ctx, items, max, q.Token, func(i Item[V]) string { return i.ID })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -252,6 +252,11 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.Descri
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeSecurityGroupRules", DryRun: in.DryRun, IDs: in.SecurityGroupRuleIds,
+		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	groups, err := s.SecurityGroups.List(sc, nil)
 	if err != nil {
 		return nil, err
@@ -279,9 +284,7 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *ec2.Descri
 	slices.SortFunc(all, func(a, b resource.Item[groupRule]) int { return strings.Compare(a.ID, b.ID) })
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.SecurityGroupRuleIds, Filters: in.Filters, Max: in.MaxResults,
-			Token: in.NextToken},
-		resource.RuleNaming.Parameter+"s",
+		query,
 		all,
 		resource.Filters[groupRule]{
 			"group-id":               func(r groupRule) []string { return []string{r.group.ID} },

@@ -190,7 +190,8 @@ func (s *Service) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSe
 	}
 	found, next, err := s.securityGroupView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: ids, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
+		resource.Query{Operation: "DescribeSecurityGroups", DryRun: in.DryRun, IDs: ids, Filters: in.Filters,
+			Max: in.MaxResults, Token: in.NextToken},
 	)
 	return &ec2.DescribeSecurityGroupsOutput{SecurityGroups: found, NextToken: next}, err
 }
@@ -250,6 +251,11 @@ func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *ec2.GetSecuri
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "GetSecurityGroupsForVpc", DryRun: in.DryRun, Filters: in.Filters,
+		Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	vpc, err := s.VPCs.GetRecord(sc, in.VpcId)
 	if err != nil {
 		return nil, err
@@ -269,9 +275,7 @@ func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *ec2.GetSecuri
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults,
-			Token: in.NextToken},
-		"",
+		query,
 		items,
 		resource.Filters[v]{
 			"group-id":       resource.StringFilter(func(x v) *string { return x.GroupId }),

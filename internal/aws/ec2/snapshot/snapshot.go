@@ -89,6 +89,11 @@ func (s *Service) DescribeSnapshots(ctx context.Context, in *ec2.DescribeSnapsho
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeSnapshots", DryRun: in.DryRun, IDs: in.SnapshotIds, Filters: in.Filters,
+		Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	owners, err := readUsers(sc, in.OwnerIds, "amazon", "aws-marketplace", "self")
 	if err != nil {
 		return nil, err
@@ -116,13 +121,7 @@ func (s *Service) DescribeSnapshots(ctx context.Context, in *ec2.DescribeSnapsho
 		items = append(items, resource.Item[types.Snapshot]{ID: r.ID, View: s.viewSnapshot(sc, r)})
 	}
 	slices.SortFunc(items, func(a, b resource.Item[types.Snapshot]) int { return cmp.Compare(a.ID, b.ID) })
-	most := in.MaxResults
-	if most == nil && len(in.SnapshotIds) == 0 {
-		most = aws.Int32(maxPage)
-	}
-	found, next, err := resource.DescribeItems(ctx, resource.Query{DryRun: in.DryRun, IDs: in.SnapshotIds,
-		Filters: in.Filters, Max: most, Token: in.NextToken}, "snapshotIds", items, snapshotFilters,
-		s.snapshotView.Tagged)
+	found, next, err := resource.DescribeItems(ctx, query, items, snapshotFilters, s.snapshotView.Tagged)
 	if found == nil {
 		found = []types.Snapshot{}
 	}
@@ -144,9 +143,6 @@ func readUsers(sc resource.Scope, ids []string, words ...string) ([]string, erro
 	}
 	return all, nil
 }
-
-// maxPage is the number of snapshots in an answer.
-const maxPage = 1000
 
 // wantsShared reports whether a request can find snapshots of other accounts: their tags are not shown.
 func wantsShared(sc resource.Scope, owners []string, filters []types.Filter) bool {

@@ -132,9 +132,8 @@ func (s *Service) DescribeTags(ctx context.Context, in *ec2.DescribeTagsInput) (
 	slices.SortFunc(all, func(a, b resource.Item[types.TagDescription]) int { return strings.Compare(a.ID, b.ID) })
 	tags, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeTags", DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults,
 			Token: in.NextToken},
-		"",
 		all,
 		resource.Filters[types.TagDescription]{
 			"key":           resource.StringFilter(func(t types.TagDescription) *string { return t.Key }),

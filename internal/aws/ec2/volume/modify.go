@@ -251,6 +251,11 @@ func (s *Service) DescribeVolumesModifications(ctx context.Context, in *ec2.Desc
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeVolumesModifications", DryRun: in.DryRun, IDs: in.VolumeIds,
+		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	rows, err := s.Volumes.ListByID(sc, in.VolumeIds)
 	if err != nil {
 		return nil, err
@@ -266,8 +271,7 @@ func (s *Service) DescribeVolumesModifications(ctx context.Context, in *ec2.Desc
 		}
 	}
 	type m = types.VolumeModification
-	found, next, err := resource.DescribeItems(ctx, resource.Query{DryRun: in.DryRun, IDs: in.VolumeIds,
-		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}, "volumeIds", items, resource.Filters[m]{
+	found, next, err := resource.DescribeItems(ctx, query, items, resource.Filters[m]{
 		"modification-state": resource.EnumFilter(func(x m) types.VolumeModificationState {
 			return x.ModificationState
 		}),

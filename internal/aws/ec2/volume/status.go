@@ -39,6 +39,11 @@ func (s *Service) DescribeVolumeStatus(ctx context.Context, in *ec2.DescribeVolu
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeVolumeStatus", DryRun: in.DryRun, IDs: in.VolumeIds, Filters: in.Filters,
+		Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	rows, err := s.Volumes.ListByID(sc, in.VolumeIds)
 	if err != nil {
 		return nil, err
@@ -57,8 +62,7 @@ func (s *Service) DescribeVolumeStatus(ctx context.Context, in *ec2.DescribeVolu
 	none := func(types.VolumeStatusItem) []string { return nil }
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.VolumeIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"volumeIds",
+		query,
 		items,
 		resource.Filters[types.VolumeStatusItem]{
 			"action.code": none, "action.description": none, "action.event-id": none,

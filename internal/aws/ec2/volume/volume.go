@@ -94,7 +94,8 @@ func (s *Service) DescribeVolumes(ctx context.Context, in *ec2.DescribeVolumesIn
 	error) {
 	found, next, err := s.volumeView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.VolumeIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeVolumes", DryRun: in.DryRun, IDs: in.VolumeIds, Filters: in.Filters,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	if found == nil {

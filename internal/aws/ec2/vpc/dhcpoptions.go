@@ -135,7 +135,8 @@ func (s *Service) DescribeDhcpOptions(ctx context.Context, in *ec2.DescribeDhcpO
 	*ec2.DescribeDhcpOptionsOutput, error) {
 	found, next, err := s.dhcpOptionsView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.DhcpOptionsIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeDhcpOptions", DryRun: in.DryRun, IDs: in.DhcpOptionsIds, Filters: in.Filters,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	return &ec2.DescribeDhcpOptionsOutput{DhcpOptions: found, NextToken: next}, err

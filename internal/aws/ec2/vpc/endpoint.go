@@ -303,7 +303,8 @@ func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *ec2.DescribeVpcE
 	*ec2.DescribeVpcEndpointsOutput, error) {
 	found, next, err := s.vpcEndpointView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.VpcEndpointIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeVpcEndpoints", DryRun: in.DryRun, IDs: in.VpcEndpointIds, Filters: in.Filters,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	return &ec2.DescribeVpcEndpointsOutput{VpcEndpoints: found, NextToken: next}, err
@@ -468,8 +469,8 @@ func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *ec2.Descr
 	type v = types.ServiceDetail
 	details, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
-		"",
+		resource.Query{Operation: "DescribeVpcEndpointServices", DryRun: in.DryRun, Filters: in.Filters, Max: in.MaxResults,
+			Token: in.NextToken},
 		items,
 		resource.Filters[v]{
 			"owner":          resource.StringFilter(func(x v) *string { return x.Owner }),

@@ -79,7 +79,8 @@ func (s *Service) DescribeInternetGateways(ctx context.Context, in *ec2.Describe
 	*ec2.DescribeInternetGatewaysOutput, error) {
 	found, next, err := s.internetGatewayView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.InternetGatewayIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeInternetGateways", DryRun: in.DryRun, IDs: in.InternetGatewayIds,
+			Filters: in.Filters, Max: in.MaxResults,
 			Token: in.NextToken},
 	)
 	return &ec2.DescribeInternetGatewaysOutput{InternetGateways: found, NextToken: next}, err
@@ -212,7 +213,8 @@ func (s *Service) DescribeEgressOnlyInternetGateways(ctx context.Context,
 	in *ec2.DescribeEgressOnlyInternetGatewaysInput) (*ec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
 	found, next, err := s.egressOnlyInternetGatewayView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.EgressOnlyInternetGatewayIds, Filters: in.Filters,
+		resource.Query{Operation: "DescribeEgressOnlyInternetGateways", DryRun: in.DryRun,
+			IDs: in.EgressOnlyInternetGatewayIds, Filters: in.Filters,
 			Max: in.MaxResults, Token: in.NextToken},
 	)
 	return &ec2.DescribeEgressOnlyInternetGatewaysOutput{EgressOnlyInternetGateways: found, NextToken: next}, err

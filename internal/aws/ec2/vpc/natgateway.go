@@ -164,7 +164,8 @@ func (s *Service) DescribeNatGateways(ctx context.Context, in *ec2.DescribeNatGa
 	*ec2.DescribeNatGatewaysOutput, error) {
 	found, next, err := s.natGatewayView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.NatGatewayIds, Filters: in.Filter, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeNatGateways", DryRun: in.DryRun, IDs: in.NatGatewayIds, Filters: in.Filter,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	return &ec2.DescribeNatGatewaysOutput{NatGateways: found, NextToken: next}, err

@@ -199,7 +199,8 @@ func (s *Service) DescribeNetworkAcls(ctx context.Context, in *ec2.DescribeNetwo
 	*ec2.DescribeNetworkAclsOutput, error) {
 	found, next, err := s.networkACLView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.NetworkAclIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeNetworkAcls", DryRun: in.DryRun, IDs: in.NetworkAclIds, Filters: in.Filters,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	return &ec2.DescribeNetworkAclsOutput{NetworkAcls: found, NextToken: next}, err

@@ -48,6 +48,11 @@ func (s *Service) DescribePrefixLists(ctx context.Context, in *ec2.DescribePrefi
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribePrefixLists", DryRun: in.DryRun, IDs: in.PrefixListIds,
+		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	items, err := prefixListItems(sc, in.PrefixListIds, func(l resource.PrefixList) types.PrefixList {
 		return types.PrefixList{PrefixListId: aws.String(l.ID), PrefixListName: aws.String(l.Name),
 			Cidrs: []string{l.CIDR}}
@@ -57,14 +62,7 @@ func (s *Service) DescribePrefixLists(ctx context.Context, in *ec2.DescribePrefi
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{
-			DryRun:  in.DryRun,
-			IDs:     in.PrefixListIds,
-			Filters: in.Filters,
-			Max:     in.MaxResults,
-			Token:   in.NextToken,
-		},
-		"prefixListIds",
+		query,
 		items,
 		resource.Filters[types.PrefixList]{
 			"prefix-list-id":   resource.StringFilter(func(l types.PrefixList) *string { return l.PrefixListId }),
@@ -82,6 +80,11 @@ func (s *Service) DescribeManagedPrefixLists(ctx context.Context, in *ec2.Descri
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "DescribeManagedPrefixLists", DryRun: in.DryRun, IDs: in.PrefixListIds,
+		Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	items, err := prefixListItems(sc, in.PrefixListIds, func(l resource.PrefixList) types.ManagedPrefixList {
 		return types.ManagedPrefixList{
 			AddressFamily: aws.String("IPv4"), OwnerId: aws.String("AWS"), PrefixListId: aws.String(l.ID),
@@ -95,14 +98,7 @@ func (s *Service) DescribeManagedPrefixLists(ctx context.Context, in *ec2.Descri
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{
-			DryRun:  in.DryRun,
-			IDs:     in.PrefixListIds,
-			Filters: in.Filters,
-			Max:     in.MaxResults,
-			Token:   in.NextToken,
-		},
-		"prefixListIds",
+		query,
 		items,
 		resource.Filters[types.ManagedPrefixList]{
 			"owner-id":         resource.StringFilter(func(l types.ManagedPrefixList) *string { return l.OwnerId }),
@@ -121,6 +117,11 @@ func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *ec2.GetMa
 	if err != nil {
 		return nil, err
 	}
+	query := resource.Query{Operation: "GetManagedPrefixListEntries", DryRun: in.DryRun, Max: in.MaxResults,
+		Token: in.NextToken}
+	if err := query.CheckPage(); err != nil {
+		return nil, err
+	}
 	list, err := sc.PrefixList(aws.ToString(in.PrefixListId))
 	if err != nil {
 		return nil, err
@@ -134,8 +135,7 @@ func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *ec2.GetMa
 	}
 	found, next, err := resource.DescribeItems(
 		ctx,
-		resource.Query{DryRun: in.DryRun, Max: in.MaxResults, Token: in.NextToken},
-		"",
+		query,
 		items,
 		nil,
 		nil,

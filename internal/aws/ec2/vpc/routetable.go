@@ -159,7 +159,8 @@ func (s *Service) DescribeRouteTables(ctx context.Context, in *ec2.DescribeRoute
 	*ec2.DescribeRouteTablesOutput, error) {
 	found, next, err := s.routeTableView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.RouteTableIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeRouteTables", DryRun: in.DryRun, IDs: in.RouteTableIds, Filters: in.Filters,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	return &ec2.DescribeRouteTablesOutput{RouteTables: found, NextToken: next}, err

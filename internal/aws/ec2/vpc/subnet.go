@@ -261,7 +261,8 @@ func (s *Service) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsIn
 	error) {
 	found, next, err := s.subnetView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.SubnetIds, Filters: in.Filters, Max: in.MaxResults,
+		resource.Query{Operation: "DescribeSubnets", DryRun: in.DryRun, IDs: in.SubnetIds, Filters: in.Filters,
+			Max:   in.MaxResults,
 			Token: in.NextToken},
 	)
 	return &ec2.DescribeSubnetsOutput{Subnets: found, NextToken: next}, err

@@ -260,7 +260,8 @@ func (s *Service) CreateVpc(ctx context.Context, in *ec2.CreateVpcInput) (*ec2.C
 func (s *Service) DescribeVpcs(ctx context.Context, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
 	found, next, err := s.vpcView.Describe(
 		ctx,
-		resource.Query{DryRun: in.DryRun, IDs: in.VpcIds, Filters: in.Filters, Max: in.MaxResults, Token: in.NextToken},
+		resource.Query{Operation: "DescribeVpcs", DryRun: in.DryRun, IDs: in.VpcIds, Filters: in.Filters,
+			Max: in.MaxResults, Token: in.NextToken},
 	)
 	return &ec2.DescribeVpcsOutput{Vpcs: found, NextToken: next}, err
 }

@@ -70,7 +70,7 @@ func TestEC2Habits(t *testing.T) {
 		}
 	})
 	t.Run("a value out of range", func(t *testing.T) {
-		_, err := client.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{MaxResults: aws.Int32(2)})
+		_, err := client.GetSpotPlacementScores(t.Context(), &ec2.GetSpotPlacementScoresInput{TargetCapacity: aws.Int32(0)})
 		if c, _ := code(err); c != "InvalidParameterValue" {
 			t.Errorf("got %s: %v", c, err)
 		}
