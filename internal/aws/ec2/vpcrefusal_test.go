@@ -134,7 +134,7 @@ func vpcRefusals(f *networkFixture) []refused {
 				"eu-west-1c."},
 		{"subnet with tags of a VPC", createSubnet(ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: s("10.0.1.0/24"),
 			TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeVpc,
-				Tags: []types.Tag{{Key: s("a"), Value: s("b")}}}}}), "InvalidParameterValue",
+				Tags: []types.Tag{{Key: s("a"), Value: s("b")}}}}}), "InvalidParameter",
 			"'vpc' is not a valid taggable resource type for this operation."},
 		{"subnet in use", func() error {
 			_, err := w.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: &subnet})

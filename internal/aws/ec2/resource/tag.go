@@ -36,12 +36,22 @@ func TagList(tags map[string]string) []types.Tag {
 	return list
 }
 
+// refusedAsParameter are the types of resources whose creation refuses tags of other types with InvalidParameter.
+var refusedAsParameter = map[types.ResourceType]bool{
+	types.ResourceTypeNetworkInterface: true, types.ResourceTypeSecurityGroupRule: true,
+	types.ResourceTypeSubnet: true, types.ResourceTypeVpc: true,
+}
+
 // AddTags gives a new resource the tags that the request specifies for its type.
 func (c *Change) AddTags(resource types.ResourceType, id string, specifications []types.TagSpecification) error {
 	var tags []types.Tag
 	for _, spec := range specifications {
 		if spec.ResourceType != resource {
-			return Invalid("'%s' is not a valid taggable resource type for this operation.", spec.ResourceType)
+			code := "InvalidParameterValue"
+			if refusedAsParameter[resource] {
+				code = "InvalidParameter"
+			}
+			return wire.Errorf(code, "'%s' is not a valid taggable resource type for this operation.", spec.ResourceType)
 		}
 		tags = append(tags, spec.Tags...)
 	}
