@@ -56,7 +56,7 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *autoscaling
 		}
 		return cmp.Compare(b.Created, a.Created)
 	})
-	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+	rows, next, err := paginate(ctx, rows, pagesOf100, in.MaxRecords, in.NextToken,
 		func(r store.Row[record.AutoScalingActivity]) string {
 			return fmt.Sprintf("%019d %019d", math.MaxInt64-r.Value.StartTime.UnixNano(), math.MaxInt64-r.Created)
 		})

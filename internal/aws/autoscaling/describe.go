@@ -18,13 +18,34 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-const maxRecords = 100
+// pageSize has the default and the maximum of MaxRecords, as the API reference has them.
+type pageSize struct{ usual, most int32 }
+
+// check refuses a MaxRecords that the operation does not take. It comes before the look for a group.
+func (s pageSize) check(max *int32) error {
+	if max != nil && (*max < 1 || *max > s.most) {
+		return validation("MaxRecords must be from 1 to %d, but is %d", s.most, *max)
+	}
+	return nil
+}
+
+var (
+	pagesOf50      = pageSize{usual: 50, most: 50}
+	pagesOf50Or100 = pageSize{usual: 50, most: 100}
+	pagesOf100     = pageSize{usual: 100, most: 100}
+)
+
+// maxNames is the number of groups or instances that a request may name.
+const maxNames = 50
 
 // paginate returns a page of what a describe operation found.
-func paginate[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) ([]T, *string,
-	error) {
-	if max != nil && (*max < 1 || *max > maxRecords) {
-		return nil, nil, validation("MaxRecords must be from 1 to %d, but is %d", maxRecords, *max)
+func paginate[T any](ctx context.Context, items []T, size pageSize, max *int32, token *string, key func(T) string) (
+	[]T, *string, error) {
+	if err := size.check(max); err != nil {
+		return nil, nil, err
+	}
+	if max == nil {
+		max = &size.usual
 	}
 	return wire.Page(ctx, items, max, token, key)
 }
@@ -40,6 +61,9 @@ func (s *Service) describeHandlers() []wire.Handler {
 // DescribeAutoScalingGroups returns groups and their instances. It leaves out names of no group without an error.
 func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling.DescribeAutoScalingGroupsInput) (
 	*autoscaling.DescribeAutoScalingGroupsOutput, error) {
+	if len(in.AutoScalingGroupNames) > maxNames {
+		return nil, validation("The number of group names that may be passed in is limited to %d", maxNames)
+	}
 	at := scopeOf(ctx)
 	rows, err := s.groups.List(ctx, at.keyPrefix())
 	if err != nil {
@@ -57,7 +81,7 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *autoscaling
 		return len(in.AutoScalingGroupNames) > 0 && !slices.Contains(in.AutoScalingGroupNames, g.Name) &&
 			!slices.Contains(in.AutoScalingGroupNames, g.ARN()) || !filtered(g.Tags, in.Filters)
 	})
-	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+	rows, next, err := paginate(ctx, rows, pagesOf50Or100, in.MaxRecords, in.NextToken,
 		func(r store.Row[record.AutoScalingGroup]) string { return r.Key })
 	if err != nil {
 		return nil, err
@@ -226,8 +250,8 @@ func (s *Service) protected(ctx context.Context, key string, i record.AutoScalin
 func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscaling.DescribeAutoScalingInstancesInput) (
 	*autoscaling.DescribeAutoScalingInstancesOutput, error) {
 	at := scopeOf(ctx)
-	if len(in.InstanceIds) > 50 {
-		return nil, validation("The number of instance ids (%d) exceeds the maximum of 50", len(in.InstanceIds))
+	if len(in.InstanceIds) > maxNames {
+		return nil, validation("The number of instance ids that may be passed in is limited to %d", maxNames)
 	}
 	rows, err := s.instances.List(ctx, at.keyPrefix())
 	if err != nil {
@@ -236,11 +260,7 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *autoscal
 	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingInstance]) bool {
 		return len(in.InstanceIds) > 0 && !slices.Contains(in.InstanceIds, r.Value.ID)
 	})
-	max := in.MaxRecords
-	if max != nil && (*max < 1 || *max > 50) {
-		return nil, validation("MaxRecords must be from 1 to 50, but is %d", *max)
-	}
-	rows, next, err := paginate(ctx, rows, max, in.NextToken,
+	rows, next, err := paginate(ctx, rows, pagesOf50, in.MaxRecords, in.NextToken,
 		func(r store.Row[record.AutoScalingInstance]) string { return r.Key })
 	if err != nil {
 		return nil, err

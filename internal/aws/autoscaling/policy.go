@@ -234,7 +234,7 @@ func (s *Service) DescribePolicies(ctx context.Context, in *autoscaling.Describe
 			!slices.Contains(in.PolicyNames, *p.PolicyARN) ||
 			len(in.PolicyTypes) > 0 && !slices.Contains(in.PolicyTypes, *p.PolicyType)
 	})
-	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+	rows, next, err := paginate(ctx, rows, pagesOf50Or100, in.MaxRecords, in.NextToken,
 		func(r store.Row[record.AutoScalingPolicy]) string { return r.Key })
 	if err != nil {
 		return nil, err

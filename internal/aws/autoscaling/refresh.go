@@ -271,6 +271,9 @@ func (s *Service) RollbackInstanceRefresh(ctx context.Context, in *autoscaling.R
 // DescribeInstanceRefreshes returns the instance refreshes of a group, newest first.
 func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *autoscaling.DescribeInstanceRefreshesInput) (
 	*autoscaling.DescribeInstanceRefreshesOutput, error) {
+	if err := pagesOf50Or100.check(in.MaxRecords); err != nil {
+		return nil, err
+	}
 	g, err := s.getGroup(ctx, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
@@ -287,7 +290,7 @@ func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *autoscaling
 		return cmp.Compare(b.Created,
 			a.Created)
 	})
-	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+	rows, next, err := paginate(ctx, rows, pagesOf50Or100, in.MaxRecords, in.NextToken,
 		func(r store.Row[record.AutoScalingRefresh]) string { return r.Key })
 	if err != nil {
 		return nil, err

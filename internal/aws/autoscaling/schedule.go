@@ -270,7 +270,7 @@ func (s *Service) DescribeScheduledActions(ctx context.Context, in *autoscaling.
 		return in.StartTime != nil && r.Value.Next.Before(*in.StartTime) || in.EndTime != nil &&
 			r.Value.Next.After(*in.EndTime)
 	})
-	rows, next, err := paginate(ctx, rows, in.MaxRecords, in.NextToken,
+	rows, next, err := paginate(ctx, rows, pagesOf50Or100, in.MaxRecords, in.NextToken,
 		func(r store.Row[record.AutoScalingSchedule]) string { return r.Key })
 	if err != nil {
 		return nil, err

@@ -186,7 +186,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *autoscaling.DescribeTags
 			}
 		}
 	}
-	all, next, err := paginate(ctx, all, in.MaxRecords, in.NextToken,
+	all, next, err := paginate(ctx, all, pagesOf50Or100, in.MaxRecords, in.NextToken,
 		func(t types.TagDescription) string { return store.Key(*t.ResourceId, *t.Key) })
 	if err != nil {
 		return nil, err

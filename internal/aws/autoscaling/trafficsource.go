@@ -287,9 +287,12 @@ func (s *Service) DetachTrafficSources(ctx context.Context, in *autoscaling.Deta
 }
 
 // trafficOf returns a page of the traffic sources of a group that a request asks for, and their states by their IDs.
-func (s *Service) trafficOf(ctx context.Context, group *string, most *int32, token *string,
+func (s *Service) trafficOf(ctx context.Context, group *string, size pageSize, most *int32, token *string,
 	asked func(record.AutoScalingTrafficSource) bool) (page []record.AutoScalingTrafficSource, next *string,
 	states map[string]string, err error) {
+	if err := size.check(most); err != nil {
+		return nil, nil, nil, err
+	}
 	row, err := s.getGroup(ctx, group)
 	if err != nil {
 		return nil, nil, nil, err
@@ -297,7 +300,7 @@ func (s *Service) trafficOf(ctx context.Context, group *string, most *int32, tok
 	g := row.Value
 	all := slices.DeleteFunc(slices.Clone(g.Traffic),
 		func(t record.AutoScalingTrafficSource) bool { return !asked(t) })
-	page, next, err = paginate(ctx, all, most, token,
+	page, next, err = paginate(ctx, all, size, most, token,
 		func(t record.AutoScalingTrafficSource) string { return t.Type + " " + t.Identifier })
 	if err != nil {
 		return nil, nil, nil, err
@@ -323,7 +326,7 @@ func (s *Service) trafficOf(ctx context.Context, group *string, most *int32, tok
 // sources.
 func (s *Service) DescribeLoadBalancers(ctx context.Context, in *autoscaling.DescribeLoadBalancersInput) (
 	*autoscaling.DescribeLoadBalancersOutput, error) {
-	page, next, states, err := s.trafficOf(ctx, in.AutoScalingGroupName, in.MaxRecords, in.NextToken,
+	page, next, states, err := s.trafficOf(ctx, in.AutoScalingGroupName, pagesOf100, in.MaxRecords, in.NextToken,
 		func(t record.AutoScalingTrafficSource) bool { return t.Type == record.TrafficClassic && !t.Source })
 	if err != nil {
 		return nil, err
@@ -341,7 +344,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *autoscaling.Des
 func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context,
 	in *autoscaling.DescribeLoadBalancerTargetGroupsInput) (*autoscaling.DescribeLoadBalancerTargetGroupsOutput,
 	error) {
-	page, next, states, err := s.trafficOf(ctx, in.AutoScalingGroupName, in.MaxRecords, in.NextToken,
+	page, next, states, err := s.trafficOf(ctx, in.AutoScalingGroupName, pagesOf100, in.MaxRecords, in.NextToken,
 		func(t record.AutoScalingTrafficSource) bool { return t.Type == record.TrafficTargetGroup && !t.Source })
 	if err != nil {
 		return nil, err
@@ -364,10 +367,7 @@ func (s *Service) DescribeTrafficSources(ctx context.Context, in *autoscaling.De
 	default:
 		return nil, validation("Traffic source type %s is invalid. Valid values: [elb, elbv2, vpc-lattice]", kind)
 	}
-	if m := in.MaxRecords; m != nil && *m > 50 {
-		return nil, validation("MaxRecords must be from 1 to 50, but is %d", *m)
-	}
-	page, next, states, err := s.trafficOf(ctx, in.AutoScalingGroupName, in.MaxRecords, in.NextToken,
+	page, next, states, err := s.trafficOf(ctx, in.AutoScalingGroupName, pagesOf50, in.MaxRecords, in.NextToken,
 		func(t record.AutoScalingTrafficSource) bool { return kind == "" || t.Type == kind })
 	if err != nil {
 		return nil, err

@@ -57,9 +57,11 @@ func (s *Service) CreateLaunchConfiguration(context.Context, *autoscaling.Create
 }
 
 // DescribeLaunchConfigurations finds none.
-func (s *Service) DescribeLaunchConfigurations(context.Context, *autoscaling.DescribeLaunchConfigurationsInput) (
-	*autoscaling.DescribeLaunchConfigurationsOutput, error) {
-	return &autoscaling.DescribeLaunchConfigurationsOutput{LaunchConfigurations: []types.LaunchConfiguration{}}, nil
+func (s *Service) DescribeLaunchConfigurations(ctx context.Context,
+	in *autoscaling.DescribeLaunchConfigurationsInput) (*autoscaling.DescribeLaunchConfigurationsOutput, error) {
+	none, _, err := paginate(ctx, []types.LaunchConfiguration{}, pagesOf50Or100, in.MaxRecords, in.NextToken,
+		func(c types.LaunchConfiguration) string { return *c.LaunchConfigurationName })
+	return &autoscaling.DescribeLaunchConfigurationsOutput{LaunchConfigurations: none}, err
 }
 
 // DeleteLaunchConfiguration finds none.
@@ -105,8 +107,11 @@ func (s *Service) DescribeNotificationConfigurations(ctx context.Context,
 			return nil, err
 		}
 	}
-	return &autoscaling.DescribeNotificationConfigurationsOutput{
-		NotificationConfigurations: []types.NotificationConfiguration{}}, nil
+	none, _, err := paginate(ctx, []types.NotificationConfiguration{}, pagesOf50Or100, in.MaxRecords, in.NextToken,
+		func(c types.NotificationConfiguration) string {
+			return *c.AutoScalingGroupName + " " + *c.NotificationType
+		})
+	return &autoscaling.DescribeNotificationConfigurationsOutput{NotificationConfigurations: none}, err
 }
 
 // DescribeAutoScalingNotificationTypes lists what AWS notifies of.

@@ -137,12 +137,12 @@ func (s *Service) checkPoolable(ctx context.Context, g record.AutoScalingGroup) 
 // DescribeWarmPool returns a group's warm pool and the instances in it.
 func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.DescribeWarmPoolInput) (
 	*autoscaling.DescribeWarmPoolOutput, error) {
+	if err := pagesOf50.check(in.MaxRecords); err != nil {
+		return nil, err
+	}
 	row, err := s.getGroup(ctx, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
-	}
-	if in.MaxRecords != nil && (*in.MaxRecords < 1 || *in.MaxRecords > 50) {
-		return nil, validation("MaxRecords must be from 1 to 50, but is %d", *in.MaxRecords)
 	}
 	at := scopeOf(ctx)
 	rows, err := s.instances.List(ctx, at.keyPrefix())
@@ -155,7 +155,7 @@ func (s *Service) DescribeWarmPool(ctx context.Context, in *autoscaling.Describe
 			warm = append(warm, r)
 		}
 	}
-	warm, next, err := paginate(ctx, warm, in.MaxRecords, in.NextToken,
+	warm, next, err := paginate(ctx, warm, pagesOf50, in.MaxRecords, in.NextToken,
 		func(r store.Row[record.AutoScalingInstance]) string { return r.Key })
 	if err != nil {
 		return nil, err
