@@ -197,7 +197,7 @@ func (s *Service) DescribeAccessPoints(ctx context.Context, in *efs.DescribeAcce
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := wire.Page(ctx, rows, in.MaxResults, in.NextToken,
+	page, next, err := wire.Page(ctx, rows, atMost100(in.MaxResults), in.NextToken,
 		func(r store.Row[record.AccessPoint]) string { return r.Value.ID })
 	if err != nil {
 		return nil, err

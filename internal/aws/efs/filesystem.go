@@ -156,6 +156,14 @@ func (s *Service) useKey(ctx context.Context, key, id string) (string, error) {
 	return arn, keyError(err)
 }
 
+// atMost100 returns the number of items of a page: EFS has no more than 100 on one, whatever a request says.
+func atMost100(asked *int32) *int32 {
+	if asked != nil && *asked > 100 {
+		return aws.Int32(100)
+	}
+	return asked
+}
+
 // DescribeFileSystems describes a file system, or all of the account in the region.
 func (s *Service) DescribeFileSystems(ctx context.Context, in *efs.DescribeFileSystemsInput) (
 	*efs.DescribeFileSystemsOutput, error) {
@@ -181,7 +189,7 @@ func (s *Service) DescribeFileSystems(ctx context.Context, in *efs.DescribeFileS
 			}
 		}
 	}
-	page, next, err := wire.Page(ctx, found, in.MaxItems, in.Marker, func(f record.FileSystem) string { return f.ID })
+	page, next, err := wire.Page(ctx, found, atMost100(in.MaxItems), in.Marker, func(f record.FileSystem) string { return f.ID })
 	if err != nil {
 		return nil, err
 	}

@@ -342,11 +342,6 @@ func (s Classic) DescribeLoadBalancers(ctx context.Context, in *elasticloadbalan
 			found = append(found, row.Value)
 		}
 	}
-	if in.PageSize != nil {
-		if err := checkRange("PageSize", *in.PageSize, 1, 400); err != nil {
-			return nil, err
-		}
-	}
 	page, next, err := wire.Page(ctx, found, in.PageSize, in.Marker, func(b record.LoadBalancer) string { return b.Name })
 	if err != nil {
 		return nil, err
@@ -406,15 +401,16 @@ func (s Classic) describeClassic(sc resource.Scope, b record.LoadBalancer) types
 }
 
 // DescribeAccountLimits returns the quotas of the account.
-func (Classic) DescribeAccountLimits(context.Context, *elasticloadbalancing.DescribeAccountLimitsInput) (
+func (Classic) DescribeAccountLimits(ctx context.Context, in *elasticloadbalancing.DescribeAccountLimitsInput) (
 	*elasticloadbalancing.DescribeAccountLimitsOutput, error) {
 	limit := func(name string, most int) types.Limit {
 		return types.Limit{Name: &name, Max: aws.String(strconv.Itoa(most))}
 	}
-	return &elasticloadbalancing.DescribeAccountLimitsOutput{Limits: []types.Limit{
+	page, next, err := wire.Page(ctx, []types.Limit{
 		limit("classic-load-balancers", maxClassic), limit("classic-listeners", maxClassicListeners),
 		limit("classic-registered-instances", maxInstancesOfClassic),
-	}}, nil
+	}, in.PageSize, in.Marker, func(l types.Limit) string { return *l.Name })
+	return &elasticloadbalancing.DescribeAccountLimitsOutput{Limits: page, NextMarker: next}, err
 }
 
 // ApplySecurityGroupsToLoadBalancer gives a load balancer other security groups.

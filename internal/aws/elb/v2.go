@@ -505,12 +505,12 @@ func (s V2) DescribeCapacityReservation(ctx context.Context,
 }
 
 // DescribeAccountLimits returns the quotas of the account.
-func (V2) DescribeAccountLimits(context.Context, *elasticloadbalancingv2.DescribeAccountLimitsInput) (
+func (V2) DescribeAccountLimits(ctx context.Context, in *elasticloadbalancingv2.DescribeAccountLimitsInput) (
 	*elasticloadbalancingv2.DescribeAccountLimitsOutput, error) {
 	limit := func(name string, most int) types.Limit {
 		return types.Limit{Name: &name, Max: aws.String(strconv.Itoa(most))}
 	}
-	return &elasticloadbalancingv2.DescribeAccountLimitsOutput{Limits: []types.Limit{
+	page, next, err := wire.Page(ctx, []types.Limit{
 		limit("application-load-balancers", maxApplication), limit("network-load-balancers", maxNetwork),
 		limit("gateway-load-balancers", 0), limit("target-groups", maxTargetGroups),
 		limit("listeners-per-application-load-balancer", maxListeners),
@@ -526,5 +526,6 @@ func (V2) DescribeAccountLimits(context.Context, *elasticloadbalancingv2.Describ
 		limit("targets-per-target-group", maxTargetsPerGroup),
 		limit("targets-per-application-load-balancer", maxTargetsPerGroup),
 		limit("targets-per-network-load-balancer", maxTargetsPerGroup),
-	}}, nil
+	}, in.PageSize, in.Marker, func(l types.Limit) string { return *l.Name })
+	return &elasticloadbalancingv2.DescribeAccountLimitsOutput{Limits: page, NextMarker: next}, err
 }

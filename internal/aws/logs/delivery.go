@@ -304,6 +304,9 @@ func (s *Service) DeleteDelivery(ctx context.Context, in *cloudwatchlogs.DeleteD
 func (s *Service) DescribeConfigurationTemplates(ctx context.Context,
 	in *cloudwatchlogs.DescribeConfigurationTemplatesInput) (*cloudwatchlogs.DescribeConfigurationTemplatesOutput,
 	error) {
+	if err := checkPageSize("limit", in.Limit, 1, 50); err != nil {
+		return nil, err
+	}
 	name := func(t vended.Type) string { return t.Name }
 	all := slices.DeleteFunc(vended.Types(), func(t vended.Type) bool {
 		return in.Service != nil && *in.Service != vended.Service ||

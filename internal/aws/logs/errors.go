@@ -28,6 +28,20 @@ func invalidValue(member string, value any, constraint string) error {
 		member, constraint)
 }
 
+// checkPageSize returns the error that wire returns for a number of items outside of a range, for a member whose
+// range the model does not know.
+func checkPageSize(member string, n *int32, least, most int32) error {
+	switch {
+	case n == nil:
+		return nil
+	case *n < least:
+		return invalidValue(member, *n, fmt.Sprintf("Member must have value greater than or equal to %d", least))
+	case *n > most:
+		return invalidValue(member, *n, fmt.Sprintf("Member must have value less than or equal to %d", most))
+	}
+	return nil
+}
+
 func alreadyExists(format string, args ...any) error {
 	return &types.ResourceAlreadyExistsException{Message: new(fmt.Sprintf(format, args...))}
 }

@@ -262,8 +262,8 @@ func (s *Service) describe(g record.LogGroup) types.LogGroup {
 func (s *Service) ListLogGroups(ctx context.Context, in *cloudwatchlogs.ListLogGroupsInput) (
 	*cloudwatchlogs.ListLogGroupsOutput, error) {
 	at := scopeOf(ctx)
-	if l := in.Limit; l != nil && (*l < 1 || *l > 1000) {
-		return nil, invalidValue("limit", *l, "Member must have value between 1 and 1000")
+	if err := checkPageSize("limit", in.Limit, 1, 1000); err != nil {
+		return nil, err
 	}
 	if len(in.DataSources) > 0 || len(in.FieldIndexNames) > 0 {
 		return nil,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -362,8 +361,8 @@ func (s *Service) getQuery(ctx context.Context, id string) (store.Row[record.Log
 // GetQueryResults returns what a query has found.
 func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQueryResultsInput) (
 	*cloudwatchlogs.GetQueryResultsOutput, error) {
-	if n := in.MaxItems; n != nil && (*n < 1 || *n > maxRows) {
-		return nil, invalidValue("maxItems", *n, fmt.Sprintf("Member must have value between 1 and %d", maxRows))
+	if err := checkPageSize("maxItems", in.MaxItems, 0, maxRows); err != nil {
+		return nil, err
 	}
 	row, err := s.getQuery(ctx, aws.ToString(in.QueryId))
 	if err != nil {
@@ -487,8 +486,8 @@ func (s *Service) DescribeQueries(ctx context.Context, in *cloudwatchlogs.Descri
 // ListLogGroupsForQuery lists the log groups that a query is about, which SOURCE may have chosen.
 func (s *Service) ListLogGroupsForQuery(ctx context.Context, in *cloudwatchlogs.ListLogGroupsForQueryInput) (
 	*cloudwatchlogs.ListLogGroupsForQueryOutput, error) {
-	if n := in.MaxResults; n != nil && (*n < 50 || *n > 500) {
-		return nil, invalidValue("maxResults", strconv.Itoa(int(*n)), "Member must have value between 50 and 500")
+	if err := checkPageSize("maxResults", in.MaxResults, 50, 500); err != nil {
+		return nil, err
 	}
 	row, err := s.getQuery(ctx, aws.ToString(in.QueryId))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
@@ -26,6 +27,9 @@ func (s *Service) attachedHandlers() []wire.Handler {
 func (s *Service) ListCapabilities(
 	ctx context.Context, in *eks.ListCapabilitiesInput,
 ) (*eks.ListCapabilitiesOutput, error) {
+	if err := resource.CheckMaxResults(in.MaxResults); err != nil {
+		return nil, err
+	}
 	if _, err := s.Cluster(ctx, aws.ToString(in.ClusterName)); err != nil {
 		return nil, err
 	}

@@ -176,6 +176,9 @@ func (s *Service) DescribeClusterVersions(
 			return nil, unsupportedVersion("")
 		}
 	}
+	if err := resource.CheckMaxResults(in.MaxResults); err != nil {
+		return nil, err
+	}
 	now := s.Now()
 	var infos []types.ClusterVersionInformation
 	all := kubernetes.Versions()

@@ -7,6 +7,7 @@ package resource
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -129,6 +130,24 @@ func OrEmpty(list []string) []string {
 // be checked again.
 func LostRace(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound)
+}
+
+// maxPage is the maximum number of items on a page.
+const maxPage = 100
+
+// CheckMaxResults refuses a number of items that EKS does not take, for operations whose model has no range.
+func CheckMaxResults(n *int32) error {
+	bound := ""
+	switch {
+	case n != nil && *n < 1:
+		bound = "greater than or equal to 1"
+	case n != nil && *n > maxPage:
+		bound = fmt.Sprintf("less than or equal to %d", maxPage)
+	default:
+		return nil
+	}
+	return exception.InvalidParameter("", "1 validation error detected: Value '%d' at 'maxResults' failed to satisfy "+
+		"constraint: Member must have value %s", *n, bound)
 }
 
 // PageNames returns a page of a list of names.
