@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"encoding/json"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,26 +21,12 @@ import (
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
 
 	"github.com/coracle-eks/coracle/internal/ami"
-	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
-	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
-	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
-	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
-	efsservice "github.com/coracle-eks/coracle/internal/aws/efs"
-	eksservice "github.com/coracle-eks/coracle/internal/aws/eks"
-	"github.com/coracle-eks/coracle/internal/aws/elb"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
-	kmsservice "github.com/coracle-eks/coracle/internal/aws/kms"
-	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
-	"github.com/coracle-eks/coracle/internal/aws/shield"
-	ssmservice "github.com/coracle-eks/coracle/internal/aws/ssm"
-	"github.com/coracle-eks/coracle/internal/aws/waf"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
-	"github.com/coracle-eks/coracle/internal/catalog"
-	"github.com/coracle-eks/coracle/internal/host/image"
-	"github.com/coracle-eks/coracle/internal/logs/events"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/test/awsclient"
+	"github.com/coracle-eks/coracle/test/operations"
 )
 
 const (
@@ -83,42 +68,10 @@ type fixture struct {
 	key                                       *ecdsa.PrivateKey // of a token issuer
 }
 
-var shelf = sync.OnceValues(func() (*catalog.Catalog, error) { return catalog.Open(catalog.Options{}) })
-
 // register serves, behind mux, every service whose operations are tried.
 func (w *fixture) register(mux *wire.Mux) {
 	w.t.Helper()
-	images, err := image.Open(image.Options{Dir: w.t.TempDir(), Region: region})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { images.Close() })
-	logEvents, err := events.Open(w.t.TempDir(), events.Options{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { logEvents.Close() })
-	addons, err := shelf()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	linked := iamservice.NewServiceLinkedRoles(w.Store, nil)
-	machines := ec2service.New(ec2service.Options{Store: w.Store,
-		Keys: kmsservice.New(kmsservice.Options{Store: w.Store})})
-	machines.Register(mux)
-	acmservice.New(acmservice.Options{Store: w.Store}).Register(mux)
-	efsservice.New(efsservice.Options{Store: w.Store, Identity: w.Identity,
-		EC2: machines.NetworkInterfaces.Records}).Register(mux)
-	waf.Register(mux, waf.Options{Store: w.Store})
-	shield.Register(mux)
-	elb.Register(mux, elb.Options{Store: w.Store, EC2: machines.NetworkInterfaces.Records})
-	autoscalingservice.New(autoscalingservice.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked}).Register(
-		mux)
-	ssmservice.New(ssmservice.Options{Store: w.Store}).Register(mux)
-	ecrservice.New(ecrservice.Options{Store: w.Store, Images: images, Identity: w.Identity}).Register(mux)
-	logsservice.New(logsservice.Options{Store: w.Store, Events: logEvents}).Register(mux)
-	eksservice.New(eksservice.Options{Store: w.Store, EC2: machines, ServiceLinkedRoles: linked,
-		Catalog: addons}).Register(mux)
+	operations.Register(w.t, w.AWS, mux)
 }
 
 func newFixture(t *testing.T) *fixture {
