@@ -55,6 +55,16 @@ type NetworkInterfaceAttachment struct {
 	AttachedAt          time.Time
 }
 
+// EKSAccount is the account of Amazon's in which the API servers of clusters run, whose network interfaces EKS creates
+// in the accounts of clusters. Nobody attaches an interface to what runs there but EKS.
+const EKSAccount = "305882430652"
+
+// ShownRequesterManaged reports whether the interface is shown as managed by its requester. Those of EKS are not: EKS
+// creates them under its service-linked role, as anybody would, and attaches them to what runs in its own account.
+func (r NetworkInterface) ShownRequesterManaged() bool {
+	return r.RequesterManaged && (r.Attachment == nil || r.Attachment.InstanceOwnerID != EKSAccount)
+}
+
 // ShownInstanceID returns the ID of the instance that the interface is attached to; empty when its account sees none,
 // as of what an AWS service runs.
 func (r NetworkInterface) ShownInstanceID() string {

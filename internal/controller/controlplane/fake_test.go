@@ -9,12 +9,13 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // fakeEC2 keeps security groups and network interfaces in a file, so that they outlive a daemon
@@ -151,8 +152,10 @@ func passesFilter(i ec2types.NetworkInterface, filter ec2types.Filter) bool {
 		has = aws.ToString(i.Description)
 	case "requester-id":
 		has = aws.ToString(i.RequesterId)
-	case "requester-managed":
-		has = strconv.FormatBool(aws.ToBool(i.RequesterManaged))
+	case "attachment.instance-owner-id":
+		if i.Attachment != nil {
+			has = aws.ToString(i.Attachment.InstanceOwnerId)
+		}
 	case "vpc-id":
 		return true
 	default:
@@ -170,7 +173,8 @@ func (f fakeEC2) CreateNetworkInterface(_ context.Context, in *ec2.CreateNetwork
 	f.change("CreateNetworkInterface", func(s *fakeState) {
 		made = ec2types.NetworkInterface{
 			NetworkInterfaceId: aws.String(fmt.Sprintf("eni-%017x", s.Next)), SubnetId: in.SubnetId,
-			Description: in.Description, RequesterId: aws.String("AROAEXAMPLE:EKS"), RequesterManaged: aws.Bool(true),
+			Description: in.Description, RequesterId: aws.String("AROAEXAMPLE:" + SessionName),
+			Attachment:       &ec2types.NetworkInterfaceAttachment{InstanceOwnerId: aws.String(record.EKSAccount)},
 			PrivateIpAddress: aws.String(fmt.Sprintf("172.31.0.%d", s.Next)),
 		}
 		for _, g := range in.Groups {

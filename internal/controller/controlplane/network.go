@@ -47,7 +47,13 @@ type EC2 interface {
 const zones = 2
 
 // SessionName is the name of the sessions of its service-linked role in which EKS calls EC2.
-const SessionName = "EKS"
+const SessionName = "AmazonEKS"
+
+// earlierSessionName and earlierOwner are on the interfaces that earlier versions of Coracle created.
+const (
+	earlierSessionName = "EKS"
+	earlierOwner       = "amazon-aws"
+)
 
 // clusterTag marks what EKS made for a cluster.
 const clusterTag = "aws:eks:cluster-name"
@@ -246,13 +252,13 @@ func sameGroups(i ec2types.NetworkInterface, groups []string) bool {
 }
 
 // findInterfaces returns the interfaces that EKS created for the cluster. Whoever may create interfaces in the account
-// chooses their description; nobody but a service gets one that is managed by its requester, and nobody but EKS a
-// requester that is a session of EKS.
+// chooses their description and the name of its own session; nobody but EKS gets one that is attached to what is in EKS's
+// account.
 func findInterfaces(ctx context.Context, client EC2, cluster record.Cluster) ([]ec2types.NetworkInterface, error) {
 	out, err := client.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{
 		newFilter("description", interfaceDescription(cluster)),
-		newFilter("requester-managed", "true"),
-		newFilter("requester-id", "*:"+SessionName),
+		newFilter("attachment.instance-owner-id", record.EKSAccount, earlierOwner),
+		newFilter("requester-id", "*:"+SessionName, "*:"+earlierSessionName),
 		newFilter("vpc-id", cluster.VPCID),
 	}})
 	if err != nil {
@@ -329,6 +335,6 @@ func deleteInterface(ctx context.Context, client EC2, i ec2types.NetworkInterfac
 	return nil
 }
 
-func newFilter(name, value string) ec2types.Filter {
-	return ec2types.Filter{Name: &name, Values: []string{value}}
+func newFilter(name string, values ...string) ec2types.Filter {
+	return ec2types.Filter{Name: &name, Values: values}
 }

@@ -15,17 +15,19 @@ import (
 // Whoever may create network interfaces chooses their description. Only those that EKS created are the cluster's.
 func TestInterfacesOfOthersAreNotAdopted(t *testing.T) {
 	t.Parallel()
-	const byUser, byService, byEKS = "AIDAEXAMPLE", "amazon-aws", "AROAEXAMPLE:EKS"
+	const byUser, byService, byEKS = "AIDAEXAMPLE", "amazon-aws", "AROAEXAMPLE:AmazonEKS"
 	for _, c := range []struct {
 		name      string
 		requester string
-		managed   bool
+		owner     string // of what it is attached to
 		adopted   bool
 	}{
 		{name: "an interface that a user created", requester: byUser},
-		{name: "an interface of a session that a user named as that of EKS", requester: byEKS},
-		{name: "an interface that another service created", requester: byService, managed: true},
-		{name: "an interface that EKS created", requester: byEKS, managed: true, adopted: true},
+		{name: "an interface of a session that a user named as that of EKS", requester: byEKS, owner: account},
+		{name: "an interface that another service created", requester: byService, owner: "amazon-aws"},
+		{name: "an interface that EKS created", requester: byEKS, owner: record.EKSAccount, adopted: true},
+		{name: "an interface that an earlier version created", requester: "AROAEXAMPLE:EKS", owner: "amazon-aws",
+			adopted: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +40,8 @@ func TestInterfacesOfOthersAreNotAdopted(t *testing.T) {
 					NetworkInterfaceId: aws.String(id), SubnetId: aws.String("subnet-a"),
 					Description:      aws.String(interfaceDescription(cluster)),
 					PrivateIpAddress: aws.String("172.31.0.200"),
-					RequesterId:      aws.String(c.requester), RequesterManaged: aws.Bool(c.managed),
+					RequesterId:      aws.String(c.requester),
+					Attachment:       &ec2types.NetworkInterfaceAttachment{InstanceOwnerId: aws.String(c.owner)},
 				})
 			})
 			controller := &Controller{o: Options{EC2: func(string, string) EC2 { return fake }}}

@@ -132,7 +132,7 @@ func (s *Service) viewInterface(sc resource.Scope, r record.NetworkInterface) ty
 		PrivateIpAddress:   aws.String(r.PrivateIPs[0]),
 		PrivateIpAddresses: []types.NetworkInterfacePrivateIpAddress{},
 		RequesterId:        aws.String(r.RequesterID),
-		RequesterManaged:   aws.Bool(r.RequesterManaged),
+		RequesterManaged:   aws.Bool(r.ShownRequesterManaged()),
 		SourceDestCheck:    aws.Bool(r.SourceDestCheck),
 		Status:             types.NetworkInterfaceStatusAvailable,
 		SubnetId:           aws.String(r.SubnetID),
@@ -338,7 +338,8 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *ec2.CreateNetw
 			// What the interface is attached to is the service's, out of the account's sight.
 			ni.RequesterManaged = true
 			ni.Attachment = &record.NetworkInterfaceAttachment{
-				ID: resource.NewID("eni-attach-"), InstanceOwnerID: "amazon-aws", DeviceIndex: 1, AttachedAt: ni.CreatedAt,
+				ID: resource.NewID("eni-attach-"), InstanceOwnerID: record.EKSAccount, DeviceIndex: 1,
+				DeleteOnTermination: true, AttachedAt: ni.CreatedAt,
 			}
 		}
 		s.NetworkInterfaces.CreateRecord(c, ni)

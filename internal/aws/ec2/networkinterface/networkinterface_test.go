@@ -12,6 +12,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 func TestNetworkInterface(t *testing.T) {
@@ -110,8 +111,8 @@ func TestInterfacesOfAServiceAreItsOwn(t *testing.T) {
 	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
 	owner := w.Caller
 	service := wire.Caller{
-		Account: ec2test.Account, UserID: "AROAEXAMPLE:EKS", ARN: "arn:aws:sts::" + ec2test.Account +
-			":assumed-role/AWSServiceRoleForAmazonEKS/EKS",
+		Account: ec2test.Account, UserID: "AROAEXAMPLE:AmazonEKS", ARN: "arn:aws:sts::" + ec2test.Account +
+			":assumed-role/AWSServiceRoleForAmazonEKS/AmazonEKS",
 		PrincipalARN: "arn:aws:iam::" + ec2test.Account + ":role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS",
 	}
 	w.As(service)
@@ -131,8 +132,9 @@ func TestInterfacesOfAServiceAreItsOwn(t *testing.T) {
 			ec2test.Filter(
 				"description",
 				"Amazon EKS *",
-			), ec2test.Filter("requester-managed", "true"), ec2test.Filter("status", "in-use"),
-			ec2test.Filter("requester-id", "AROAEXAMPLE:EKS"),
+			), ec2test.Filter("requester-managed", "false"), ec2test.Filter("status", "in-use"),
+			ec2test.Filter("attachment.instance-owner-id", record.EKSAccount),
+			ec2test.Filter("requester-id", "AROAEXAMPLE:AmazonEKS"),
 		}})).NetworkInterfaces
 	if len(found) != 1 || *found[0].NetworkInterfaceId != *ni.NetworkInterfaceId ||
 		found[0].InterfaceType != types.NetworkInterfaceTypeInterface || found[0].Attachment == nil {
