@@ -336,9 +336,11 @@ func statementType(m policy.Match) types.Statement {
 	position := func(p policy.Position) *types.Position {
 		return &types.Position{Line: int32(p.Line), Column: int32(p.Column)}
 	}
+	start := m.Statement.Start
+	start.Column++ // AWS gives the position behind either brace, where its parser is
 	return types.Statement{
 		SourcePolicyId: aws.String(m.Policy.Name), SourcePolicyType: types.PolicySourceType(m.Policy.Type),
-		StartPosition: position(m.Statement.Start), EndPosition: position(m.Statement.End),
+		StartPosition: position(start), EndPosition: position(m.Statement.End),
 	}
 }
 

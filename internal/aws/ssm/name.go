@@ -25,12 +25,13 @@ func checkNewName(name string) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	first = strings.ToLower(first)
 	switch {
-	case strings.HasPrefix(name, "/") && (first == "aws" || first == "ssm"):
-		return &wire.Error{Code: "AccessDeniedException", Message: "No access to reserved parameter name: " + name +
-			"."}
-	case strings.HasPrefix(first, "aws"), strings.HasPrefix(first, "ssm"):
-		return validation(
-			`Parameter name: can't be prefixed with "aws" or "ssm" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_`)
+	case strings.HasPrefix(name, "/") && strings.HasPrefix(first, "aws"):
+		return &wire.Error{Code: "AccessDeniedException", Message: "No access to reserved parameter name: " +
+			strings.TrimPrefix(name, "/") + "."}
+	case strings.HasPrefix(first, "ssm"):
+		return reservedPrefix(`"ssm"`)
+	case strings.HasPrefix(first, "aws"):
+		return reservedPrefix(`"aws" or "ssm"`)
 	case strings.Contains(name, "/") && !strings.HasPrefix(name, "/"):
 		return validation("Parameter name must be a fully qualified name.")
 	case !nameForm.MatchString(name), strings.HasSuffix(name, "/"), strings.Contains(name, "//"):
@@ -44,6 +45,13 @@ func checkNewName(name string) error {
 			Message: new("The hierarchy can have a maximum of 15 levels. Parameter name: " + name)}
 	}
 	return nil
+}
+
+// reservedPrefix refuses a name that begins as no name of an account does.
+func reservedPrefix(prefix string) error {
+	return validation("Parameter name: can't be prefixed with %s (case-insensitive). If formed as a path, it can consist "+
+		"of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following "+
+		"3 symbols .-_", prefix)
 }
 
 // checkPath refuses what is no path of a hierarchy.
