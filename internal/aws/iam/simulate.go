@@ -287,7 +287,7 @@ func (sim *simulation) evaluateQuestion(q question, budget *policy.Budget) (type
 	r := types.EvaluationResult{
 		EvalActionName: aws.String(q.action), EvalResourceName: aws.String(q.resource),
 		EvalDecision:      types.PolicyEvaluationDecisionType(d.Verdict),
-		MatchedStatements: []types.Statement{}, ResourceSpecificResults: []types.ResourceSpecificResult{},
+		MatchedStatements: []types.Statement{},
 	}
 	if d.Err != nil {
 		return r, d.Err
@@ -317,10 +317,11 @@ func (sim *simulation) evaluateQuestion(q question, budget *policy.Budget) (type
 			r.MatchedStatements = append(r.MatchedStatements, statementType(m))
 		}
 	}
-	var err error
-	if r.MissingContextValues, err = policy.MissingKeys(everything, sim.keys, budget); err != nil {
+	missing, err := policy.MissingKeys(everything, sim.keys, budget)
+	if err != nil {
 		return r, err
 	}
+	r.MissingContextValues = append([]string{}, missing...) // there without any, too
 	if len(sim.policies.Boundary) > 0 {
 		allows, err := policy.Allows(request, sim.policies.Boundary)
 		if err != nil {
