@@ -28,6 +28,15 @@ const (
 		"--node-role $NODE_ROLE --subnets $SUBNET"
 )
 
+// The policies of the examples of the command line for simulations.
+const (
+	timePolicy = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"dynamodb:*","Resource":"*",` +
+		`"Condition":{"DateGreaterThan":{"aws:CurrentTime":"2018-08-16T12:00:00Z"}}}}`
+	namePolicy = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"dynamodb:*",` +
+		`"Resource":"arn:aws:dynamodb:us-west-2:123456789012:table/${aws:username}",` +
+		`"Condition":{"DateGreaterThan":{"aws:CurrentTime":"2015-08-16T12:00:00Z"}}}}`
+)
+
 // world is where facts are asked.
 type world struct {
 	*harness.Daemon
@@ -54,7 +63,7 @@ func TestFacts(t *testing.T) {
 	shared := map[string]string{
 		"ROLE": d.ClusterRole(), "NODE_ROLE": "arn:aws:iam::111122223333:role/node", "ACCOUNT": "111122223333",
 		"REGION": harness.Region, "VERSION": kubernetes.Default, "SUBNET": subnets[0],
-		"SUBNETS": strings.Join(subnets, ","),
+		"SUBNETS": strings.Join(subnets, ","), "TIME_POLICY": timePolicy, "NAME_POLICY": namePolicy,
 	}
 	createNodeRole(d)
 	t.Run("worlds", func(t *testing.T) { // ends when all have ended
