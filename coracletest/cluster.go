@@ -158,7 +158,9 @@ func (c *Coracle) createCluster(ctx context.Context, name string, options []Clus
 	}
 	client := eks.NewFromConfig(c.AWSConfig())
 	in := &eks.CreateClusterInput{Name: &name, RoleArn: &role,
-		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: ids}}
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: ids},
+		AccessConfig: &ekstypes.CreateAccessConfigRequest{
+			AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap}}
 	if o.version != "" {
 		in.Version = &o.version
 	}

@@ -261,6 +261,7 @@ func (t *tour) createCluster(ctx context.Context) error {
 			"Its audit log goes to CloudWatch Logs.",
 		fmt.Sprintf(
 			"aws eks create-cluster --name %s --kubernetes-version %s --role-arn %s --resources-vpc-config subnetIds=%s"+
+				" --access-config authenticationMode=API_AND_CONFIG_MAP"+
 				" --logging '{\"clusterLogging\":[{\"types\":[\"audit\"],\"enabled\":true}]}'",
 			t.Cluster,
 			t.from.Minor,
@@ -273,6 +274,8 @@ func (t *tour) createCluster(ctx context.Context) error {
 	_, err := t.eks.CreateCluster(ctx, &eks.CreateClusterInput{
 		Name: &t.Cluster, Version: &t.from.Minor, RoleArn: &t.roleARN,
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: t.subnets},
+		AccessConfig: &ekstypes.CreateAccessConfigRequest{
+			AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 		Logging: &ekstypes.Logging{
 			ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{ekstypes.LogTypeAudit},
 				Enabled: aws.Bool(true)}},

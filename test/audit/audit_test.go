@@ -49,6 +49,8 @@ func newFixture(t *testing.T) *fixture {
 		Name: aws.String("dev"), Version: aws.String("1.35"), RoleArn: &role,
 		BootstrapSelfManagedAddons: aws.Bool(false),
 		ResourcesVpcConfig:         &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+		AccessConfig: &ekstypes.CreateAccessConfigRequest{
+			AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,8 +59,8 @@ func TestFirstUse(t *testing.T) {
 	if err := json.Unmarshal([]byte(whoami), &me); err != nil {
 		t.Fatal(err)
 	}
-	if got := me.Status.UserInfo.Username; got != "arn:aws:iam::111122223333:root" {
-		t.Errorf("kubectl auth whoami says %q", got)
+	if u := me.Status.UserInfo; u.Username != "kubernetes-admin" || !slices.Contains(u.Groups, "system:masters") {
+		t.Errorf("kubectl auth whoami says %q of %q", u.Username, u.Groups)
 	}
 	for _, k := range []string{"arn", "canonicalArn", "principalId", "accessKeyId", "sessionName"} {
 		if _, ok := me.Status.UserInfo.Extra[k]; !ok {

@@ -30,7 +30,7 @@ const (
 	API World = "api"
 	// Plain is a cluster that was created by the command line with nothing optional.
 	Plain World = "plain"
-	// Nodes is a cluster with its audit log enabled and a managed node group with nothing optional.
+	// Nodes is a cluster with access entries, its audit log enabled and a managed node group with nothing optional.
 	Nodes World = "nodes"
 )
 

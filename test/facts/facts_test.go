@@ -22,6 +22,7 @@ import (
 // The commands with which the worlds are made. Facts about their answers ask the same.
 const (
 	createCluster = "aws eks create-cluster --name $CLUSTER --role-arn $ROLE --resources-vpc-config subnetIds=$SUBNETS"
+	withEntries   = createCluster + " --access-config authenticationMode=API_AND_CONFIG_MAP"
 	enableAudit   = "aws eks update-cluster-config --name $CLUSTER --logging " +
 		`'{"clusterLogging":[{"types":["audit"],"enabled":true}]}'`
 	createNodegroup = "aws eks create-nodegroup --cluster-name $CLUSTER --nodegroup-name $NODEGROUP " +
@@ -101,7 +102,11 @@ func (w *world) create(t *testing.T) {
 		return
 	}
 	w.variables["CLUSTER"] = string(w.name)
-	w.must(t, createCluster)
+	create := createCluster
+	if w.name == Nodes {
+		create = withEntries
+	}
+	w.must(t, create)
 	c := w.AwaitStatus(string(w.name), "ACTIVE")
 	host, _ := strings.CutPrefix(*c.Endpoint, "https://")
 	w.variables["HOST"] = host
@@ -184,7 +189,7 @@ func (w *world) ask(command string, again bool) Answer {
 
 // isCreation reports whether a command made the world: it cannot be run again.
 func isCreation(command string) bool {
-	return slices.Contains([]string{createCluster, enableAudit, createNodegroup}, command)
+	return slices.Contains([]string{createCluster, withEntries, enableAudit, createNodegroup}, command)
 }
 
 // compare asks the facts, and those about nodes and audit events until all hold.

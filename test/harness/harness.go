@@ -455,12 +455,14 @@ func (d *Daemon) Subnets() []string {
 	return []string{*out.Subnets[0].SubnetId, *out.Subnets[1].SubnetId}
 }
 
-// CreateCluster asks for a cluster; it does not wait.
+// CreateCluster asks for a cluster with access entries and aws-auth; it does not wait.
 func (d *Daemon) CreateCluster(name, version, role string, subnets []string) {
 	d.t.Helper()
 	_, err := eks.NewFromConfig(d.Config()).CreateCluster(context.Background(), &eks.CreateClusterInput{
 		Name: aws.String(name), Version: aws.String(version), RoleArn: aws.String(role),
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+		AccessConfig: &ekstypes.CreateAccessConfigRequest{
+			AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 	})
 	if err != nil {
 		d.t.Fatalf("create cluster %s: %v", name, err)

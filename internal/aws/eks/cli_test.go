@@ -67,6 +67,10 @@ func TestCLI(t *testing.T) {
 		t.Errorf("tag %v", got)
 	}
 	if out, err := cli.Try("list-access-policies"); err == nil {
+		mode := must("update-cluster-config", "--name", "ironman-2022", "--access-config",
+			"authenticationMode=API_AND_CONFIG_MAP")
+		id, _ := part(mode, "update", "id").(string)
+		w.Finish("ironman-2022", id, types.UpdateStatusSuccessful)
 		alice := "arn:aws:iam::" + ekstest.Account + ":user/alice"
 		must("create-access-entry", "--cluster-name", "ironman-2022", "--principal-arn", alice, "--kubernetes-groups",
 			"dev")

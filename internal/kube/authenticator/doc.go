@@ -15,6 +15,7 @@
 //     signature, so a token that was made for another cluster fails, and says who signed.
 //  3. The identity is mapped to a user name and groups, as the cluster's authentication mode
 //     says: by its access entry (package record), else by the ConfigMap kube-system/aws-auth.
+//     Where there are no access entries, the creator of the cluster is its administrator.
 //  4. The answer carries the identity in the extra fields that EKS shows in its audit log. The
 //     authorization webhook finds the caller's access entry again by them.
 //

@@ -20,8 +20,10 @@ import (
 var errNotMapped = errors.New("identity is not mapped")
 
 // resolve returns the Kubernetes user of an identity, templates filled in. Access entries have precedence over
-// aws-auth: where both name a principal, aws-auth is ignored.
+// aws-auth: where both name a principal, aws-auth is ignored. A cluster without access entries has a mapping of its
+// creator, which nobody sees or changes.
 // https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
+// https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html
 func (a *Authenticator) resolve(ctx context.Context, c record.Cluster, id Identity) (mapping, error) {
 	if usesEntries(c) {
 		entry, err := a.entryOf(ctx, c, id)
@@ -30,6 +32,15 @@ func (a *Authenticator) resolve(ctx context.Context, c record.Cluster, id Identi
 		}
 		if !errors.Is(err, errNotMapped) {
 			return mapping{}, err
+		}
+	}
+	if !usesEntries(c) {
+		creator, err := a.isCreator(ctx, c, id)
+		if err != nil {
+			return mapping{}, err
+		}
+		if creator {
+			return mapping{Username: creatorUsername, Groups: []string{masters}}, nil
 		}
 	}
 	if usesConfigMap(c) {
@@ -52,6 +63,22 @@ func usesEntries(c record.Cluster) bool {
 func usesConfigMap(c record.Cluster) bool {
 	return c.AuthenticationMode == ekstypes.AuthenticationModeConfigMap ||
 		c.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
+}
+
+// creatorUsername is the Kubernetes user of the creator of a cluster without access entries.
+const creatorUsername = "kubernetes-admin"
+
+// isCreator reports whether an identity is the principal that created the cluster, and not another of that name.
+func (a *Authenticator) isCreator(ctx context.Context, c record.Cluster, id Identity) (bool, error) {
+	if !c.BootstrapCreatorAdmin || id.AccountID != c.Account {
+		return false, nil
+	}
+	arn, since, err := a.principal(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return arn == c.CreatorARN && (c.CreatorID == "" || c.CreatorID == id.PrincipalID) &&
+		!since.Truncate(time.Millisecond).After(c.CreatedAt), err
 }
 
 // entryOf returns the access entry of an identity, or errNotMapped. EKS compares principals, not the text of ARNs: an
@@ -131,7 +158,8 @@ var (
 	}
 )
 
-// masters is the group whose members pass every authorizer. An access entry never gives it; aws-auth may.
+// masters is the group whose members pass every authorizer. An access entry never gives it; aws-auth may, and the
+// creator of a cluster without access entries is in it.
 const masters = "system:masters"
 
 // resolveEntry returns the Kubernetes user of an access entry. Only the username is a template. The reserved prefixes

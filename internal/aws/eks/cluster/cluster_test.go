@@ -21,7 +21,9 @@ import (
 func TestCreateCluster(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
-	created, err := w.Client.CreateCluster(t.Context(), ekstest.Request("ironman-2022"))
+	in := ekstest.Request("ironman-2022")
+	in.AccessConfig = nil
+	created, err := w.Client.CreateCluster(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,7 @@ func TestCreateCluster(t *testing.T) {
 		}}},
 		CertificateAuthority: &types.Certificate{},
 		AccessConfig: &types.AccessConfigResponse{
-			AuthenticationMode:                      types.AuthenticationModeApiAndConfigMap,
+			AuthenticationMode:                      types.AuthenticationModeConfigMap,
 			BootstrapClusterCreatorAdminPermissions: aws.Bool(true)},
 		UpgradePolicy:             &types.UpgradePolicyResponse{SupportType: types.SupportTypeExtended},
 		DeletionProtection:        aws.Bool(false),
@@ -87,8 +89,20 @@ func TestCreateCluster(t *testing.T) {
 		got.Conditions["iam:PassedToService"][0] != "eks.amazonaws.com" {
 		t.Errorf("PassRole was asked as %+v", got)
 	}
+	_, err = w.Client.ListAccessEntries(t.Context(),
+		&eks.ListAccessEntriesInput{ClusterName: aws.String("ironman-2022")})
+	if f := ekstest.FailureOf(t, err); f.Code != "InvalidRequestException" {
+		t.Errorf("a cluster that did not ask for access entries lists them: %v", f)
+	}
+}
+
+// With access entries the creator of a cluster has one.
+func TestCreatorHasAnAccessEntry(t *testing.T) {
+	t.Parallel()
+	w := ekstest.New(t)
+	w.Create("c")
 	entries, err := w.Client.ListAccessEntries(t.Context(),
-		&eks.ListAccessEntriesInput{ClusterName: aws.String("ironman-2022"),
+		&eks.ListAccessEntriesInput{ClusterName: aws.String("c"),
 			AssociatedPolicyArn: aws.String(accesspolicy.ClusterAdmin)})
 	if err != nil || len(entries.AccessEntries) != 1 || entries.AccessEntries[0] != ekstest.RootARN {
 		t.Errorf("the creator is let in: %v, %v", entries, err)

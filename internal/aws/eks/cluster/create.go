@@ -198,11 +198,11 @@ func newClusterID() string {
 	return strings.ToUpper(hex.EncodeToString(id[:]))
 }
 
-// accessConfig returns the authentication mode of a new cluster, and whether its creator becomes an administrator.
-// The default of Coracle is that of the AWS console, API_AND_CONFIG_MAP; the default of the EKS API is still
-// CONFIG_MAP.
+// accessConfig returns the authentication mode of a new cluster, and whether its creator becomes an administrator. The
+// default of the API is CONFIG_MAP; only the AWS console asks for API_AND_CONFIG_MAP unless told otherwise.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html
 func accessConfig(name string, in *types.CreateAccessConfigRequest) (types.AuthenticationMode, bool, error) {
-	mode, admin := types.AuthenticationModeApiAndConfigMap, true
+	mode, admin := types.AuthenticationModeConfigMap, true
 	if in != nil {
 		if in.AuthenticationMode != "" {
 			mode = in.AuthenticationMode

@@ -243,12 +243,13 @@ func (f *Fixture) Seed() {
 	)
 }
 
-// Request returns a CreateCluster that succeeds.
+// Request returns a CreateCluster that succeeds, of a cluster with access entries and aws-auth.
 func Request(name string) *eks.CreateClusterInput {
 	return &eks.CreateClusterInput{
 		Name:               aws.String(name),
 		RoleArn:            aws.String(RoleARN),
 		ResourcesVpcConfig: &types.VpcConfigRequest{SubnetIds: []string{"subnet-a", "subnet-b"}},
+		AccessConfig:       &types.CreateAccessConfigRequest{AuthenticationMode: types.AuthenticationModeApiAndConfigMap},
 	}
 }
 
