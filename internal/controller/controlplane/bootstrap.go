@@ -66,8 +66,7 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 		return err
 	}
 	objects := slices.Concat(standard(), kubernetesEndpoints(p), hooks.Configurations)
-	configMap := p.cluster.AuthenticationMode != ekstypes.AuthenticationModeApi
-	fingerprint, err := fingerprint(p.minor, configMap, slices.Concat(objects, flowControl()))
+	fingerprint, err := fingerprint(p.minor, slices.Concat(objects, flowControl()))
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	defer cancel()
 	group := recovery.Group(within).WithMaxGoroutines(16)
 	for _, o := range objects {
-		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, o, true) })
+		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, o) })
 	}
 	for _, o := range flowControl() {
 		group.Go(func(ctx context.Context) error {
@@ -98,9 +97,6 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 			return nil
 		})
 	}
-	if configMap {
-		group.Go(func(ctx context.Context) error { return applyObject(ctx, clients.Objects, awsAuth(), false) })
-	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("put EKS's objects into the cluster: %w", err)
 	}
@@ -108,19 +104,10 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) { o.Bootstrapped = fingerprint })
 }
 
-func fingerprint(minor string, configMap bool, objects []*unstructured.Unstructured) (string, error) {
-	b, err := json.Marshal([]any{minor, configMap, objects})
+func fingerprint(minor string, objects []*unstructured.Unstructured) (string, error) {
+	b, err := json.Marshal([]any{minor, objects})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8]), err
-}
-
-// awsAuth maps nobody. On AWS the first node group creates it; what is in it is its users'.
-func awsAuth() *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": "aws-auth", "namespace": "kube-system"},
-		"data":     map[string]any{"mapRoles": "[]\n"},
-	}}
 }
 
 // kubernetesEndpoints returns the addresses behind the service "kubernetes": the cluster's network interfaces, as on
@@ -172,11 +159,11 @@ func kubernetesEndpoints(p plane) []*unstructured.Unstructured {
 
 // applyObject applies an object as kubectl does; see [client.Apply]. It waits for the namespaces of a new API server,
 // which makes default and kube-system a moment after it is ready.
-func applyObject(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured, overwrite bool) error {
+func applyObject(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured) error {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for {
-		err := client.Apply(ctx, objects, o, overwrite)
+		err := client.Apply(ctx, objects, o)
 		if !namespaceMissing(err) && !apierrors.IsTooManyRequests(err) {
 			return err
 		}

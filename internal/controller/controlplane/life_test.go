@@ -52,7 +52,6 @@ func TestClusterLife(t *testing.T) {
 			}
 		}
 		for _, path := range []string{
-			"/api/v1/namespaces/kube-system/configmaps/aws-auth",
 			"/api/v1/namespaces/default/serviceaccounts/default",
 			"/apis/storage.k8s.io/v1/storageclasses/gp2",
 			"/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical",
@@ -76,7 +75,7 @@ func TestClusterLife(t *testing.T) {
 		var found bool
 		d.until("the audit log", func() bool {
 			for _, e := range auditEvents(t, d, c) {
-				if e.User.Username == "eks:cluster-bootstrap" && e.Verb == "create" && e.ObjectRef.Name == "aws-auth" {
+				if e.User.Username == "eks:cluster-bootstrap" && e.Verb == "create" && e.ObjectRef.Name == "gp2" {
 					found = strings.HasPrefix(e.UserAgent, "kubectl/v1.35")
 					return true
 				}
@@ -84,7 +83,7 @@ func TestClusterLife(t *testing.T) {
 			return false
 		})
 		if !found {
-			t.Error("aws-auth was not created by kubectl")
+			t.Error("the storage class gp2 was not created by kubectl")
 		}
 	})
 

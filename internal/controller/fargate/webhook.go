@@ -40,7 +40,7 @@ func (p *profilePass) applyWebhook(ctx context.Context) error {
 		return err
 	}
 	defer clients.Close()
-	if err := client.Apply(ctx, clients.Objects, o, true); err != nil {
+	if err := client.Apply(ctx, clients.Objects, o); err != nil {
 		return fmt.Errorf("apply webhook configuration %s: %w", o.GetName(), err)
 	}
 	crashWebhook.Here()

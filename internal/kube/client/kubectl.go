@@ -48,9 +48,9 @@ func BuiltIn(objects dynamic.Interface, o *unstructured.Unstructured) dynamic.Re
 	return objects.Resource(plural)
 }
 
-// Apply does what "kubectl apply" does to a new object: it creates it with a note of what was applied. One that exists
-// is changed if overwrite is set, and left alone otherwise.
-func Apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured, overwrite bool) error {
+// Apply does what "kubectl apply" does: it creates an object with a note of what was applied, or changes the one that
+// exists.
+func Apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstructured) error {
 	applied, err := WithLastApplied(o)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func Apply(ctx context.Context, objects dynamic.Interface, o *unstructured.Unstr
 	resource := BuiltIn(objects, o)
 	_, err = resource.Create(ctx, applied, metav1.CreateOptions{FieldManager: KubectlFieldManager})
 	switch {
-	case err == nil, apierrors.IsAlreadyExists(err) && !overwrite:
+	case err == nil:
 		return nil
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
