@@ -14,22 +14,21 @@ import (
 
 // createWarm makes node groups whose instances wait in a warm pool, each in its way.
 func (c *cluster) createWarm() {
-	for pool, ami := range warmPools {
-		c.createGroup(strings.ToLower(pool), "--ami-type", ami, "--scaling-config", "minSize=0,maxSize=1,desiredSize=0",
+	for _, pool := range warmPools {
+		c.createGroup(strings.ToLower(pool), "--scaling-config", "minSize=0,maxSize=1,desiredSize=0",
 			"--warm-pool-config", "enabled=true,minSize=1,maxGroupPreparedCapacity=1,poolState="+pool)
 	}
 }
 
-// warmPools are the states of pools, with a kind of image for each.
-var warmPools = map[string]string{"RUNNING": string(ekstypes.AMITypesAl2023X8664Standard),
-	"STOPPED": string(ekstypes.AMITypesAl2X8664)}
+// warmPools are the states of pools.
+var warmPools = []string{"RUNNING", "STOPPED"}
 
 // warm finds that an instance in a warm pool has booted and is no node, and that it becomes one when it leaves the
 // pool.
 // https://docs.aws.amazon.com/eks/latest/userguide/warm-pools-managed-node-groups.html
 func (c *cluster) warm() {
 	waiting := map[string]string{}
-	for pool := range warmPools {
+	for _, pool := range warmPools {
 		name, want := strings.ToLower(pool), astypes.LifecycleState("Warmed:"+pool[:1]+strings.ToLower(pool[1:]))
 		c.becomes(name, ekstypes.NodegroupStatusActive)
 		asg := c.scalingGroup(name).AutoScalingGroupName

@@ -18,8 +18,8 @@ type nodeImage struct {
 	architecture, variant string
 }
 
-// nodeImages are the AMI types that there are images of. AWS has none of Amazon Linux 2 for the versions of Kubernetes
-// that are served; Coracle has (see [ami]), so its AMI types are good.
+// nodeImages are the AMI types that there are images of. Those of Amazon Linux 2 are of groups from before they were
+// refused; see checkAMIType.
 var nodeImages = map[types.AMITypes]nodeImage{
 	types.AMITypesAl2X8664:                {ami.AL2, instancetype.X86_64, ami.Standard},
 	types.AMITypesAl2X8664Gpu:             {ami.AL2, instancetype.X86_64, ami.Nvidia},
@@ -65,6 +65,9 @@ func setImage(
 	if err := nodeVersion(g, version, c.Version); err != nil {
 		return err
 	}
+	if err := checkAMIType(g, n.AMIType, version); err != nil {
+		return err
+	}
 	image, err := nodeRelease(g, n.Region, n.AMIType, version, release)
 	n.Template = record.NodegroupTemplate{Version: version, ReleaseVersion: image.Release}
 	if template != nil {
@@ -108,10 +111,24 @@ func amiType(g exception.About, asked types.AMITypes, template *usersTemplate) (
 		)
 	}
 	return "", g.InvalidParameter(
-		"amiType %s is not implemented by Coracle, which has no such images: use one of AL2023, Amazon Linux 2 or "+
-			"Bottlerocket without FIPS",
+		"amiType %s is not implemented by Coracle, which has no such images: use one of AL2023, or Bottlerocket "+
+			"without FIPS",
 		asked,
 	)
+}
+
+// lastOfAL2 is the last minor version of Kubernetes for which EKS has images of Amazon Linux 2.
+// https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html
+const lastOfAL2 = "1.32"
+
+// checkAMIType refuses an AMI type that EKS does not offer for a version of Kubernetes.
+func checkAMIType(g exception.About, kind types.AMITypes, version string) error {
+	if nodeImages[kind].family == ami.AL2 && kubernetes.MinorNumber(version) > kubernetes.MinorNumber(lastOfAL2) {
+		return g.InvalidParameter(
+			"AMI Type %s is only supported for kubernetes versions %s or earlier", kind, lastOfAL2,
+		)
+	}
+	return nil
 }
 
 // oldestNode is the number of minor versions that a kubelet may be behind its API server.

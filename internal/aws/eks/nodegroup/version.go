@@ -157,6 +157,9 @@ func nextImage(
 	if err := nodeVersion(g, version, c.Version); err != nil {
 		return err
 	}
+	if err := checkAMIType(g, n.AMIType, version); err != nil {
+		return err
+	}
 	if kubernetes.MinorNumber(version) < kubernetes.MinorNumber(now.Version) {
 		return g.InvalidParameter(
 			"Nodegroup %s can't be rolled back to an earlier Kubernetes version: %s was requested, and it has %s",
