@@ -40,6 +40,8 @@ type Profile struct {
 	Renew float64
 	// Usage are the usages of the authority's key.
 	Usage x509.KeyUsage
+	// SerialBits is the size of serial numbers.
+	SerialBits uint
 	// ExcludedDNSNames and ExcludedAddresses are what nobody believes the authority anything about: the names with all
 	// their subdomains.
 	ExcludedDNSNames  []string
@@ -54,6 +56,7 @@ var Daemon = Profile{
 	Skew:          time.Hour,
 	Renew:         1. / 2,
 	Usage:         x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+	SerialBits:    127,
 }
 
 // Cluster is the profile of a cluster's authorities, which are those that kubeadm makes. They are never renewed: every
@@ -64,6 +67,7 @@ var Cluster = Profile{
 	Skew:          5 * time.Minute,
 	Renew:         2. / 3,
 	Usage:         x509.KeyUsageCertSign | x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature,
+	SerialBits:    63,
 }
 
 // CertificateManager is the profile of the authority that signs what AWS Certificate Manager issues. Whoever may
@@ -76,6 +80,7 @@ var CertificateManager = Profile{ // without an organization: the domains are so
 	Skew:          time.Hour,
 	Renew:         1. - 45./198,
 	Usage:         x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	SerialBits:    127,
 	ExcludedDNSNames: []string{"amazonaws.com", "amazonaws.com.cn", "aws", "arpa", "default", "internal",
 		"invalid", "local", "localhost", "onion", "svc"},
 	ExcludedAddresses: []*net.IPNet{
@@ -174,14 +179,23 @@ func ParseAuthority(profile Profile, certificatePEM, keyPEM []byte) (*Authority,
 	return &Authority{Certificate: certificate, PEM: certificatePEM, KeyPEM: keyPEM, key: key, profile: profile}, nil
 }
 
-// NewAuthority makes an authority with the common name and the DNS names of subject.
+// NewAuthority makes an authority with the common name and the DNS names of subject, and with a key as leaves have.
 func NewAuthority(profile Profile, subject Leaf, now time.Time) (*Authority, error) {
-	key, keyPEM, err := generateKey()
+	key, _, err := generateKey()
+	if err != nil {
+		return nil, err
+	}
+	return NewAuthorityWithKey(profile, key, subject, now)
+}
+
+// NewAuthorityWithKey is like [NewAuthority], with the key of the caller.
+func NewAuthorityWithKey(profile Profile, key crypto.Signer, subject Leaf, now time.Time) (*Authority, error) {
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber:          randomSerial(),
+		SerialNumber:          profile.randomSerial(),
 		Subject:               pkix.Name{CommonName: subject.CommonName, Organization: profile.Organization},
 		DNSNames:              subject.DNSNames,
 		NotBefore:             now.Add(-profile.Skew),
@@ -208,7 +222,7 @@ func NewAuthority(profile Profile, subject Leaf, now time.Time) (*Authority, err
 // names and their subdomains, and of the IP addresses.
 func (a *Authority) Constrain(dnsNames []string, addresses []*net.IPNet) ([]byte, error) {
 	template := *a.Certificate
-	template.SerialNumber = randomSerial()
+	template.SerialNumber = a.profile.randomSerial()
 	template.PermittedDNSDomainsCritical = true
 	template.PermittedDNSDomains, template.PermittedIPRanges = dnsNames, addresses
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, a.key.Public(), a.key)
@@ -234,7 +248,7 @@ func (a *Authority) IssueAt(leaf Leaf, now time.Time) (Pair, error) {
 // SignAt returns a certificate, PEM, that is valid from a time, for somebody's key.
 func (a *Authority) SignAt(key crypto.PublicKey, leaf Leaf, now time.Time) ([]byte, error) {
 	template := &x509.Certificate{
-		SerialNumber: randomSerial(),
+		SerialNumber: a.profile.randomSerial(),
 		Subject:      pkix.Name{CommonName: leaf.CommonName, Organization: a.organization(leaf)},
 		DNSNames:     leaf.DNSNames,
 		IPAddresses:  leaf.IPs,
@@ -379,8 +393,8 @@ func encodeCertificate(der []byte) ([]byte, error) {
 	return cert.EncodeCertificates(certificate)
 }
 
-func randomSerial() *big.Int {
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+func (p Profile) randomSerial() *big.Int {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), p.SerialBits))
 	if err != nil {
 		panic(err) // crypto/rand does not fail
 	}

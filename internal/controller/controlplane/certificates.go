@@ -47,7 +47,7 @@ func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (ke
 	key := cluster.Key()
 	row, err := c.secrets.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		made, err := makeSecrets(cluster.ID, c.clock.Now(), c.serviceAccountKey)
+		made, err := makeSecrets(cluster.ID, c.clock.Now(), c.rsaKey)
 		if err != nil {
 			return keys{}, fmt.Errorf("make the keys of the cluster: %w", err)
 		}
@@ -70,39 +70,44 @@ func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (ke
 	return k, c.publishIssuer(ctx, cluster, k)
 }
 
-// serviceAccountKey returns the key that was made in advance, if there is one, or a new one.
-func (c *Controller) serviceAccountKey() (*rsa.PrivateKey, error) {
+// rsaBits is the size of the keys that EKS has of RSA.
+const rsaBits = 2048
+
+// standbyKeys is the number of RSA keys of a new cluster: of its certificate authority and of its service accounts.
+const standbyKeys = 2
+
+// rsaKey returns a key that was made in advance, if there is one, or a new one.
+func (c *Controller) rsaKey() (*rsa.PrivateKey, error) {
 	select {
-	case key := <-c.standbyKey:
+	case key := <-c.standbyKeys:
 		return key, nil
 	default:
-		return rsa.GenerateKey(rand.Reader, 2048)
+		return rsa.GenerateKey(rand.Reader, rsaBits)
 	}
 }
 
-// generateStandbyKey makes a service-account key in advance: it takes a tenth of a second, for which the next
-// cluster need not wait.
-func (c *Controller) generateStandbyKey() error {
-	if len(c.standbyKey) > 0 {
-		return nil
-	}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return err
-	}
-	select {
-	case c.standbyKey <- key:
-	default: // another worker was faster
+// generateStandbyKeys makes RSA keys in advance: each takes a tenth of a second, for which the next cluster need not
+// wait.
+func (c *Controller) generateStandbyKeys() error {
+	for len(c.standbyKeys) < cap(c.standbyKeys) {
+		key, err := rsa.GenerateKey(rand.Reader, rsaBits)
+		if err != nil {
+			return err
+		}
+		select {
+		case c.standbyKeys <- key:
+		default: // another worker was faster
+		}
 	}
 	return nil
 }
 
-func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa.PrivateKey, error)) (
+func makeSecrets(clusterID string, now time.Time, rsaKey func() (*rsa.PrivateKey, error)) (
 	record.ControlPlaneSecrets, error) {
 	s := record.ControlPlaneSecrets{ClusterID: clusterID}
 	group := pool.New().WithErrors()
 	group.Go(func() error {
-		key, err := serviceAccountKey()
+		key, err := rsaKey()
 		if err != nil {
 			return err
 		}
@@ -110,16 +115,23 @@ func makeSecrets(clusterID string, now time.Time, serviceAccountKey func() (*rsa
 		return err
 	})
 	group.Go(func() error {
-		// EKS's cluster certificate authority is called so, too.
-		ca, err := newAuthority("kubernetes", now)
+		key, err := rsaKey()
 		if err != nil {
 			return err
 		}
-		frontProxy, err := newAuthority("front-proxy-ca", now)
+		// The name and the kind of key are those of EKS's, which clients may show or check.
+		ca, err := pki.NewAuthorityWithKey(pki.Cluster, key, subjectOf("kubernetes"), now)
 		if err != nil {
 			return err
 		}
 		s.CertificateAuthority, s.CertificateAuthorityKey = ca.PEM, ca.KeyPEM
+		return nil
+	})
+	group.Go(func() error {
+		frontProxy, err := pki.NewAuthority(pki.Cluster, subjectOf("front-proxy-ca"), now)
+		if err != nil {
+			return err
+		}
 		s.FrontProxyCA, s.FrontProxyCAKey = frontProxy.PEM, frontProxy.KeyPEM
 		encryption := make([]byte, 32)
 		if _, err := rand.Read(encryption); err != nil {
@@ -145,8 +157,9 @@ func parseSecrets(s record.ControlPlaneSecrets) (k keys, err error) {
 	return k, nil
 }
 
-func newAuthority(name string, now time.Time) (*pki.Authority, error) {
-	return pki.NewAuthority(pki.Cluster, pki.Leaf{CommonName: name, DNSNames: []string{name}}, now)
+// subjectOf returns the subject of an authority, as kubeadm makes it.
+func subjectOf(authority string) pki.Leaf {
+	return pki.Leaf{CommonName: authority, DNSNames: []string{authority}}
 }
 
 // publishIssuer stores the public side of the service-account keys, from which the daemon serves the OIDC discovery

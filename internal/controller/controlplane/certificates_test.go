@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
 	"net"
@@ -37,7 +38,7 @@ func TestCertificates(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	c := New(Options{Dir: t.TempDir(), Etcd: &etcd.Connection{}, Clock: clock})
 	cluster := newCluster("certified", "1.35")
-	secrets, err := makeSecrets(cluster.ID, clock.Now(), new(Controller).serviceAccountKey)
+	secrets, err := makeSecrets(cluster.ID, clock.Now(), new(Controller).rsaKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +64,21 @@ func TestCertificates(t *testing.T) {
 			if _, err := serving.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+
+	t.Run("the authority is as EKS's", func(t *testing.T) {
+		ca := k.ca.Certificate
+		key, isRSA := ca.PublicKey.(*rsa.PublicKey)
+		if !isRSA || key.N.BitLen() != 2048 || ca.SignatureAlgorithm != x509.SHA256WithRSA {
+			t.Errorf("its key is a %T, and its signature %v", ca.PublicKey, ca.SignatureAlgorithm)
+		}
+		if ca.SerialNumber.BitLen() > 63 || ca.Subject.String() != "CN=kubernetes" ||
+			!slices.Equal(ca.DNSNames, []string{"kubernetes"}) {
+			t.Errorf("it is number %x of %s, with the names %q", ca.SerialNumber, ca.Subject, ca.DNSNames)
+		}
+		if life := ca.NotAfter.Sub(clock.Now()).Round(time.Hour); life != 10*365*24*time.Hour {
+			t.Errorf("it ends after %v", life)
 		}
 	})
 

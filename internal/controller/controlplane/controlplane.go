@@ -178,7 +178,7 @@ type Controller struct {
 	handovers *turn.Places // of API servers at once: the keys of many clusters may be due together
 	polls     atomic.Int32 // how many wait by polling
 
-	standbyKey chan *rsa.PrivateKey // at most one
+	standbyKeys chan *rsa.PrivateKey
 
 	mu        sync.Mutex
 	keyOf     map[string]string // cluster key by cluster ID, of the clusters seen so far
@@ -254,7 +254,7 @@ func New(o Options) *Controller {
 		ports:         turn.Shared(1, 0),
 		starts:        turn.Shared(atOnce, 1),
 		handovers:     turn.Shared(atOnce, 1),
-		standbyKey:    make(chan *rsa.PrivateKey, 1),
+		standbyKeys:   make(chan *rsa.PrivateKey, standbyKeys),
 		keyOf:         map[string]string{},
 		encrypted:     map[string]string{},
 	}

@@ -91,7 +91,7 @@ func (c *Controller) Converge(
 		return err
 	}
 	if change == create {
-		return c.generateStandbyKey()
+		return c.generateStandbyKeys()
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (c *Controller) rotateKeys(ctx context.Context, cluster record.Cluster, s r
 		}
 		var next record.ServiceAccountKey
 		if step == addKey {
-			key, err := c.serviceAccountKey()
+			key, err := c.rsaKey()
 			if err != nil {
 				return s, err
 			}

@@ -81,7 +81,7 @@ func TestWhichStepOfTheRotationIsDue(t *testing.T) {
 func TestKeysInTheRecord(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s, err := makeSecrets("ID", created, new(Controller).serviceAccountKey)
+	s, err := makeSecrets("ID", created, new(Controller).rsaKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestKeysInTheRecord(t *testing.T) {
 		for step := nextStep(s, created, now); step != keepKeys; step = nextStep(s, created, now) {
 			var next record.ServiceAccountKey
 			if step == addKey {
-				key, err := new(Controller).serviceAccountKey()
+				key, err := new(Controller).rsaKey()
 				if err != nil {
 					t.Fatal(err)
 				}
