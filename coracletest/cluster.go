@@ -138,6 +138,9 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
+// withoutControlPlanes is the ID of the zone of us-east-1 in which EKS has no control planes.
+const withoutControlPlanes = "use1-az3"
+
 func (c *Coracle) createCluster(ctx context.Context, name string, options []ClusterOption) (*Cluster, error) {
 	var o clusterOptions
 	for _, option := range options {
@@ -154,7 +157,9 @@ func (c *Coracle) createCluster(ctx context.Context, name string, options []Clus
 	}
 	var ids []string
 	for _, subnet := range subnets.Subnets {
-		ids = append(ids, *subnet.SubnetId)
+		if *subnet.AvailabilityZoneId != withoutControlPlanes {
+			ids = append(ids, *subnet.SubnetId)
+		}
 	}
 	client := eks.NewFromConfig(c.AWSConfig())
 	in := &eks.CreateClusterInput{Name: &name, RoleArn: &role,

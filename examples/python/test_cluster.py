@@ -70,7 +70,9 @@ def cluster(session):
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
     policy = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
     iam.attach_role_policy(RoleName=name, PolicyArn=policy)
-    subnets = [subnet["SubnetId"] for subnet in ec2.describe_subnets()["Subnets"][:2]]
+    # In two zones that EKS has control planes in: us-east-1e is none of them.
+    zones = sorted(ec2.describe_subnets()["Subnets"], key=lambda subnet: subnet["AvailabilityZone"])
+    subnets = [subnet["SubnetId"] for subnet in zones[:2]]
     eks.create_cluster(name=name, roleArn=role, resourcesVpcConfig={"subnetIds": subnets})
     eks.get_waiter("cluster_active").wait(name=name, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
     yield eks.describe_cluster(name=name)["cluster"]

@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -112,6 +114,9 @@ func build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(out.Subnets, func(a, b ec2types.Subnet) int { // EKS has no control planes in us-east-1e
+		return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone)
+	})
 	subnets := []string{*out.Subnets[0].SubnetId, *out.Subnets[1].SubnetId}
 	if _, err := clusters.CreateCluster(ctx, &eks.CreateClusterInput{Name: aws.String(cluster), RoleArn: &clusterRole,
 		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets}}); err != nil {

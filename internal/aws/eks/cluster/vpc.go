@@ -13,6 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/region"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -31,7 +32,7 @@ func (s *Service) setVPCConfig(ctx context.Context, c *record.Cluster, in *types
 		return err
 	}
 	var err error
-	if c.VPCID, err = s.checkSubnets(ctx, c.Name, in.SubnetIds); err != nil {
+	if c.VPCID, err = s.checkSubnets(ctx, c.Name, in.SubnetIds, "creation"); err != nil {
 		return err
 	}
 	if err := s.checkSecurityGroups(ctx, c.Name, c.VPCID, in.SecurityGroupIds); err != nil {
@@ -56,9 +57,12 @@ func checkEgress(cluster string, mode types.ControlPlaneEgressModeType) error {
 	)
 }
 
-// checkSubnets returns the VPC of the subnets. A cluster needs two of them, in different zones of one VPC.
+// checkSubnets returns the VPC of the subnets. A cluster needs two of them, in different zones of one VPC. attempt is
+// what they are for, "creation" or "update".
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
-func (s *Service) checkSubnets(ctx context.Context, cluster string, ids []string) (vpc string, err error) {
+func (s *Service) checkSubnets(
+	ctx context.Context, cluster string, ids []string, attempt string,
+) (vpc string, err error) {
 	at := resource.ScopeOf(ctx)
 	zones := map[string]bool{}
 	for i, id := range ids {
@@ -87,7 +91,40 @@ func (s *Service) checkSubnets(ctx context.Context, cluster string, ids []string
 	if len(zones) < 2 {
 		return "", exception.InvalidParameter(cluster, "Subnets specified must be in at least two different AZs")
 	}
-	return vpc, nil
+	return vpc, checkZones(at.Region, cluster, zones, attempt)
+}
+
+// unsupportedZones are the IDs of the availability zones in which EKS has no control planes.
+// https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html#network-requirements-subnets
+var unsupportedZones = []string{"cac1-az3", "use1-az3", "usw1-az2"}
+
+// checkZones refuses zones, by their names, in which EKS has no control planes.
+func checkZones(regionCode, cluster string, zones map[string]bool, attempt string) error {
+	var unsupported, valid []string
+	in, _ := region.Get(regionCode)
+	for _, z := range in.Zones {
+		switch {
+		case !slices.Contains(unsupportedZones, z.ID):
+			valid = append(valid, z.Name)
+		case zones[z.Name]:
+			unsupported = append(unsupported, z.Name)
+		}
+	}
+	if unsupported == nil {
+		return nil
+	}
+	verb := map[string]string{"creation": "create", "update": "update"}[attempt]
+	return &types.UnsupportedAvailabilityZoneException{
+		ClusterName: new(cluster),
+		ValidZones:  valid,
+		Message: new(fmt.Sprintf(
+			"Cannot %[1]s cluster '%[2]s' because EKS does not support creating control plane instances in %[3]s, the "+
+				"targeted availability zone. Retry cluster %[5]s using control plane subnets that span at least two of "+
+				"these availability zones: %[4]s. Note, post cluster %[5]s, you can run worker nodes in separate "+
+				"subnets/availability zones from control plane subnets/availability zones passed during cluster %[5]s",
+			verb, cluster, strings.Join(unsupported, ", "), strings.Join(valid, ", "), attempt,
+		)),
+	}
 }
 
 func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, ids []string) error {
@@ -224,7 +261,7 @@ func (s *Service) vpcUpdate(
 ) ([]types.UpdateParam, error) {
 	var params []types.UpdateParam
 	if in.SubnetIds != nil {
-		vpc, err := s.checkSubnets(ctx, c.Name, in.SubnetIds)
+		vpc, err := s.checkSubnets(ctx, c.Name, in.SubnetIds, "update")
 		if err != nil {
 			return nil, err
 		}
