@@ -362,6 +362,26 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// Deletion protection is for clusters that have been active.
+func TestDeleteProtectedCluster(t *testing.T) {
+	t.Parallel()
+	w := ekstest.New(t)
+	in := ekstest.Request("protected")
+	in.DeletionProtection = aws.Bool(true)
+	if _, err := w.Client.CreateCluster(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	w.Ready("protected")
+	_, err := w.Client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: in.Name})
+	if f := ekstest.FailureOf(t, err); f.Code != "InvalidRequestException" {
+		t.Errorf("deleted when active: %v", f)
+	}
+	w.Observe("protected", record.ControlPlane{Failed: "the API server did not come up"})
+	if _, err = w.Client.DeleteCluster(t.Context(), &eks.DeleteClusterInput{Name: in.Name}); err != nil {
+		t.Errorf("deleted when failed: %v", err)
+	}
+}
+
 func TestDeleteCluster(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)

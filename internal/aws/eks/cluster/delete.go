@@ -55,19 +55,20 @@ func (s *Service) DeleteCluster(ctx context.Context, in *eks.DeleteClusterInput)
 	}
 }
 
-// deletable returns an error when a cluster can't be deleted now.
+// deletable returns an error when a cluster can't be deleted now. Protection is for clusters that have been active.
+// https://docs.aws.amazon.com/eks/latest/userguide/deletion-protection.html
 func (s *Service) deletable(ctx context.Context, c record.Cluster) error {
-	if c.DeletionProtection {
+	cp, last, err := s.Observe(ctx, c)
+	if err != nil {
+		return err
+	}
+	if c.DeletionProtection && cp.Ready {
 		return exception.InvalidRequest(
 			c.Name,
 			"Cluster %s can't be deleted because deletion protection is enabled. Disable deletion protection with "+
 				"UpdateClusterConfig, then try again.",
 			c.Name,
 		)
-	}
-	_, last, err := s.Observe(ctx, c)
-	if err != nil {
-		return err
 	}
 	if last.Status == types.UpdateStatusInProgress {
 		return exception.InUse(c.Name, "Cannot delete because cluster %s currently has an update in progress", c.Name)
