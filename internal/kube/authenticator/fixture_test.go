@@ -81,7 +81,7 @@ func newFixtureOver(t testing.TB, s *store.Store, mode ekstypes.AuthenticationMo
 		record.Issuers(f.store).CreateOp(store.Key(clusterID), record.Issuer{Account: account, Region: region,
 			Cluster: name}),
 		record.ControlPlanes(f.store).CreateOp(record.ClusterKey(account, region, name), record.ControlPlane{
-			ClusterID: clusterID, Endpoint: apiServer.Host,
+			ClusterID: clusterID, Endpoint: apiServer.Host, Bootstrapped: "fingerprint",
 		}),
 	))
 	options := Options{

@@ -145,8 +145,8 @@ func (a *Authenticator) Run(ctx context.Context) error {
 		if ran && id != was.clusterID {
 			a.forgetCluster(was.clusterID)
 		}
-		if id == "" || endpoint == "" {
-			return
+		if id == "" || endpoint == "" || row.Value.Bootstrapped == "" {
+			return // until it is, the role that lets EKS read aws-auth is missing
 		}
 		w := watching{clusterID: id, endpoint: endpoint, port: port, running: conc.NewWaitGroup()}
 		var within context.Context
