@@ -22,6 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	"github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
+	"github.com/coracle-eks/coracle/internal/controller/clusterinsight"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/controller/fargate"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
@@ -119,6 +120,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, kubeletcsr.New(kubeletcsr.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
 		EC2: func(account, region string) kubeletcsr.EC2 { return d.newEC2Client(account, region) },
+	}).Controllers()...)
+	c.controllers = append(c.controllers, clusterinsight.New(clusterinsight.Options{
+		Store: d.store, Catalog: d.catalog, Config: planes.Config, Dir: dir, Log: d.log,
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -50,6 +51,17 @@ type ControlPlane struct {
 
 	Health     []ekstypes.ClusterIssue
 	ObservedAt time.Time
+}
+
+// Issues returns what is wrong with the cluster: what was found in it, and why its creation or deletion was given up.
+func (p ControlPlane) Issues() []ekstypes.ClusterIssue {
+	issues := slices.Clone(p.Health)
+	for _, why := range []string{p.Failed, p.DeleteFailed} {
+		if why != "" {
+			issues = append(issues, ekstypes.ClusterIssue{Code: ekstypes.ClusterIssueCodeOther, Message: new(why)})
+		}
+	}
+	return issues
 }
 
 // ControlPlanes returns the table of observed control planes, by ClusterKey.

@@ -38,6 +38,9 @@ func (a *Authenticator) authorize(w http.ResponseWriter, r *http.Request, c reco
 // they do not.
 func (a *Authenticator) evaluatePolicies(ctx context.Context, c record.Cluster,
 	spec authorizationv1.SubjectAccessReviewSpec) (string, error) {
+	if spec.User == ManagedUser {
+		return allowManaged(c, spec), nil
+	}
 	if !usesEntries(c) {
 		return "", nil
 	}
@@ -66,6 +69,29 @@ func (a *Authenticator) evaluatePolicies(ctx context.Context, c record.Cluster,
 		}
 	}
 	return "", nil
+}
+
+// ManagedUser is the name of EKS in the access entry that it creates for its service-linked role in every cluster. EKS
+// makes cluster insights by this name, with a certificate; the entry is there whatever the authentication mode is.
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
+const ManagedUser = "eks:managed"
+
+// insightRules are those of AmazonEKSClusterInsightsPolicy, which only that entry has.
+// https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
+var insightRules = []accesspolicy.Rule{
+	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}},
+	{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"get", "list"}},
+}
+
+// allowManaged returns the reason why [ManagedUser] may do what it does for insights; empty for anything else.
+func allowManaged(c record.Cluster, spec authorizationv1.SubjectAccessReviewSpec) string {
+	if !anyRuleAllows(insightRules, spec) {
+		return ""
+	}
+	const policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterInsightsPolicy"
+	role := "arn:aws:iam::" + c.Account + ":role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"
+	return fmt.Sprintf("EKS Access Policy: allowed by ClusterRoleBinding %q of ClusterRole %q to User %q",
+		role+"+"+policy, policy, ManagedUser)
 }
 
 // entryOfCaller finds the access entry of a user whom this authenticator let in. It goes by the

@@ -35,6 +35,28 @@ func within(policy string, namespaces ...string) record.AccessPolicyAssociation 
 		Namespaces: namespaces}
 }
 
+// TestManagedUserReadsForInsights shows what EKS itself may do in every cluster, whatever its authentication mode is.
+func TestManagedUserReadsForInsights(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, onlyConfigMap)
+	for _, test := range []struct {
+		request authorizationv1.SubjectAccessReviewSpec
+		allowed bool
+	}{
+		{on("list", "", "nodes", "", ""), true},
+		{on("list", "apps", "daemonsets", "kube-system", ""), true},
+		{on("list", "", "secrets", "kube-system", ""), false},
+		{on("delete", "", "nodes", "", "n"), false},
+		{on("get", "", "nodes/proxy", "", "n"), false},
+		{path("get", "/metrics"), false},
+	} {
+		got := f.authorize(authenticationv1.UserInfo{Username: ManagedUser}, test.request)
+		if got.Allowed != test.allowed || test.allowed && !strings.Contains(got.Reason, "AmazonEKSClusterInsightsPolicy") {
+			t.Errorf("%+v: got %+v", test.request, got)
+		}
+	}
+}
+
 func TestAccessPolicies(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -79,6 +79,7 @@ type Service struct {
 	subnets         store.Table[record.Subnet]
 	securityGroups  store.Table[record.SecurityGroup]
 	vpcs            store.Table[record.VPC]
+	upgradeChecks   store.Table[record.Insights]
 	perRegion       int
 	mayAdd          func(ofAccount, all int) bool
 	creating        *turn.Places
@@ -98,6 +99,7 @@ func New(o Options) *Service {
 		subnets:         record.Subnets(rows),
 		securityGroups:  record.SecurityGroups(rows),
 		vpcs:            record.VPCs(rows),
+		upgradeChecks:   record.InsightsOf(rows),
 		perRegion:       cmp.Or(o.PerRegion, DefaultPerRegion),
 		mayAdd:          o.MayAdd,
 		creating:        turn.Shared(1, 0),
@@ -300,12 +302,9 @@ func platformVersion(version string) string {
 
 // health lists what is wrong with a cluster: what the controller found, and why it gave up.
 func health(cp record.ControlPlane) *types.ClusterHealth {
-	issues := make([]types.ClusterIssue, 0, len(cp.Health)+1)
-	issues = append(issues, cp.Health...)
-	for _, why := range []string{cp.Failed, cp.DeleteFailed} {
-		if why != "" {
-			issues = append(issues, types.ClusterIssue{Code: types.ClusterIssueCodeOther, Message: new(why)})
-		}
+	issues := cp.Issues()
+	if issues == nil {
+		issues = []types.ClusterIssue{}
 	}
 	return &types.ClusterHealth{Issues: issues}
 }

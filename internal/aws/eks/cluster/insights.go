@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -15,68 +15,120 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// clusterHealthInsight is the one upgrade check of EKS that can be answered from what is recorded here: that the
-// cluster itself is well. Checks of nodes, add-ons and the use of removed APIs come with the records that they need.
+// insightText is what EKS says about an upgrade check beside its result.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
-const clusterHealthInsight = "Cluster health issues"
-
-// upgradeInsights returns the checks before an upgrade of the cluster to the next minor version; none when there is no
-// newer one.
-func upgradeInsights(c record.Cluster, cp record.ControlPlane) []types.Insight {
-	next, ok := nextVersion(c.Version)
-	if !ok || !cp.Ready {
-		return nil
-	}
-	result := types.InsightStatus{
-		Status: types.InsightStatusValuePassing,
-		Reason: new("No cluster health issues detected."),
-	}
-	resources := []types.InsightResourceDetail{}
-	if issues := health(cp).Issues; len(issues) > 0 {
-		var codes []string
-		for _, i := range issues {
-			codes = append(codes, fmt.Sprintf("%s: %s", i.Code, aws.ToString(i.Message)))
-		}
-		result = types.InsightStatus{
-			Status: types.InsightStatusValueError,
-			Reason: new("Cluster health issues detected: " + strings.Join(codes, "; ")),
-		}
-		resources = append(resources, types.InsightResourceDetail{Arn: new(c.ARN()), InsightStatus: &result})
-	}
-	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.ARN()+"/"+c.ID+"/"+clusterHealthInsight+"/"+next))
-	insight := types.Insight{
-		Id:                new(id.String()),
-		Name:              new(clusterHealthInsight),
-		Category:          types.CategoryUpgradeReadiness,
-		KubernetesVersion: new(next),
-		Description: new(
-			"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
-		),
-		Recommendation: new(
-			"Review the cluster's health with DescribeCluster and resolve its issues before you upgrade.",
-		),
-		InsightStatus: &result,
-		Resources:     resources,
-		AdditionalInfo: map[string]string{
-			"EKS update cluster documentation": "https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html",
-		},
-	}
-	if !cp.ObservedAt.IsZero() {
-		insight.LastRefreshTime = new(cp.ObservedAt.UTC().Truncate(time.Second))
-	}
-	return []types.Insight{insight}
+type insightText struct {
+	description, recommendation string
+	additionalInfo              map[string]string
 }
 
-func nextVersion(version string) (string, bool) {
-	for _, v := range kubernetes.Versions() {
-		if kubernetes.MinorNumber(v.Minor) == kubernetes.MinorNumber(version)+1 {
-			return v.Minor, true
-		}
+const updateClusterGuide = "https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html"
+
+var insightTexts = map[string]insightText{
+	"Kubelet version skew": {
+		"Checks for kubelet versions of worker nodes in the cluster to see if upgrade would cause non compliance with " +
+			"supported Kubernetes kubelet version skew policy.",
+		"Upgrade your worker nodes to match the Kubernetes version of your cluster control plane.",
+		map[string]string{
+			"Kubelet version skew policy": "https://kubernetes.io/releases/version-skew-policy/#kubelet",
+			"Updating a managed node group": "https://docs.aws.amazon.com/eks/latest/userguide/" +
+				"update-managed-node-group.html",
+		},
+	},
+	"kube-proxy version skew": {
+		"Checks version of kube-proxy in cluster to see if upgrade would cause non compliance with supported Kubernetes " +
+			"kube-proxy version skew policy.",
+		"Upgrade kube-proxy to match the Kubernetes version of your cluster control plane.",
+		map[string]string{
+			"kube-proxy version skew policy": "https://kubernetes.io/releases/version-skew-policy/#kube-proxy",
+			"Managing kube-proxy in Amazon EKS clusters": "https://docs.aws.amazon.com/eks/latest/userguide/" +
+				"managing-kube-proxy.html",
+		},
+	},
+	"EKS add-on version compatibility": {
+		"Checks version of installed EKS add-ons to ensure they are compatible with the next version of Kubernetes. ",
+		"Upgrade the EKS add-ons to versions that are compatible with the next Kubernetes version before you upgrade " +
+			"the cluster.",
+		map[string]string{
+			"Amazon EKS add-ons": "https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html",
+		},
+	},
+	"Cluster health issues": {
+		"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
+		"Review the cluster's health with DescribeCluster and resolve its issues before you upgrade.",
+		map[string]string{"EKS update cluster documentation": updateClusterGuide},
+	},
+}
+
+// textOf returns the text of a check.
+func textOf(c record.InsightCheck) insightText {
+	if text, ok := insightTexts[c.Name]; ok {
+		return text
 	}
-	return "", false
+	v := "v" + c.Version
+	return insightText{
+		"Checks for usage of deprecated APIs that are scheduled for removal in Kubernetes " + v + ". Upgrading your " +
+			"cluster before migrating to the updated APIs supported by " + v + " could cause application impact.",
+		"Update manifests and API clients to use newer Kubernetes APIs if applicable before upgrading to Kubernetes " +
+			v + ".",
+		map[string]string{
+			"EKS update cluster documentation": updateClusterGuide,
+			"Kubernetes " + v + " deprecation guide": "https://kubernetes.io/docs/reference/using-api/" +
+				"deprecation-guide/#" + strings.ReplaceAll(v, ".", "-"),
+		},
+	}
+}
+
+// upgradeInsights returns the checks before an upgrade of the cluster, as the controller last made them.
+func (s *Service) upgradeInsights(ctx context.Context, c record.Cluster) ([]types.Insight, error) {
+	row, err := s.upgradeChecks.Get(ctx, c.Key())
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.ID {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var insights []types.Insight
+	for _, check := range row.Value.Checks {
+		if kubernetes.MinorNumber(check.Version) <= kubernetes.MinorNumber(c.Version) {
+			continue // the cluster was upgraded meanwhile
+		}
+		insights = append(insights, describeInsight(c, check, row.Value.CheckedAt))
+	}
+	return insights, nil
+}
+
+// describeInsight returns a check as DescribeInsight shows it.
+func describeInsight(c record.Cluster, check record.InsightCheck, at time.Time) types.Insight {
+	text := textOf(check)
+	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.ARN()+"/"+c.ID+"/"+check.Name+"/"+check.Version))
+	out := types.Insight{
+		Id:                 new(id.String()),
+		Name:               new(check.Name),
+		Category:           types.CategoryUpgradeReadiness,
+		KubernetesVersion:  new(check.Version),
+		Description:        new(text.description),
+		Recommendation:     new(text.recommendation),
+		InsightStatus:      &types.InsightStatus{Status: check.Status, Reason: new(check.Reason)},
+		Resources:          check.Resources,
+		AdditionalInfo:     text.additionalInfo,
+		LastRefreshTime:    new(at),
+		LastTransitionTime: new(check.ChangedAt),
+		CategorySpecificSummary: &types.InsightCategorySpecificSummary{
+			DeprecationDetails: check.APIs, AddonCompatibilityDetails: check.Addons,
+		},
+	}
+	if out.Resources == nil {
+		out.Resources = []types.InsightResourceDetail{}
+	}
+	if out.CategorySpecificSummary.DeprecationDetails == nil {
+		out.CategorySpecificSummary.DeprecationDetails = []types.DeprecationDetail{}
+	}
+	return out
 }
 
 func (s *Service) insights(ctx context.Context, cluster string) ([]types.Insight, error) {
@@ -85,12 +137,12 @@ func (s *Service) insights(ctx context.Context, cluster string) ([]types.Insight
 		return nil, err
 	}
 	c := row.Value
-	cp, last, err := s.Observe(ctx, c)
+	_, last, err := s.Observe(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	c.Version = servedVersion(c, last)
-	return upgradeInsights(c, cp), nil
+	return s.upgradeInsights(ctx, c)
 }
 
 // insightHandlers returns the handlers of this file's operations and how each is authorized.

@@ -300,11 +300,12 @@ func TestUpdateClusterVersion(t *testing.T) {
 	shows("done", types.ClusterStatusActive, "1.36", "eks.13")
 }
 
-// A cluster that isn't well is not upgraded, unless by force.
+// A cluster for which an insight has found an error is not upgraded, unless by force.
 func TestUpgradeInsight(t *testing.T) {
 	t.Parallel()
 	w := ekstest.New(t)
 	w.Create("c")
+	w.Ready("c")
 	list := func(f *types.InsightsFilter) []types.InsightSummary {
 		out, err := w.Client.ListInsights(t.Context(), &eks.ListInsightsInput{ClusterName: aws.String("c"), Filter: f})
 		if err != nil {
@@ -312,27 +313,63 @@ func TestUpgradeInsight(t *testing.T) {
 		}
 		return out.Insights
 	}
+	if got := list(nil); len(got) != 0 {
+		t.Fatalf("before the first check: %+v", got)
+	}
+	row := w.Row("c")
+	at, since := ekstest.Today, ekstest.Today.Add(-time.Hour)
+	check := func(status types.InsightStatusValue, reason string) {
+		deprecated := record.InsightCheck{
+			Name: "Deprecated APIs removed in Kubernetes v1.36", Version: "1.36", Status: status, Reason: reason,
+			ChangedAt: since,
+		}
+		if status == types.InsightStatusValueError {
+			deprecated.Resources = []types.InsightResourceDetail{{KubernetesResourceUri: aws.String("/apis/x/v1/y"),
+				InsightStatus: &types.InsightStatus{Status: status}}}
+			deprecated.APIs = []types.DeprecationDetail{{Usage: aws.String("/apis/x/v1/y"),
+				ClientStats: []types.ClientStat{{UserAgent: aws.String("kubectl"), NumberOfRequestsLast30Days: 3}}}}
+		}
+		if _, err := record.InsightsOf(w.Store).Put(t.Context(), row.Key(), record.Insights{
+			ClusterID: row.ID, CheckedAt: at, Checks: []record.InsightCheck{
+				{Name: "Kubelet version skew", Version: "1.36", Status: types.InsightStatusValuePassing,
+					Reason: "Node kubelet versions match the cluster control plane version.", ChangedAt: since},
+				deprecated,
+				{Name: "Cluster health issues", Version: "1.35", Status: types.InsightStatusValueError},
+			},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(types.InsightStatusValuePassing, "No deprecated API usage detected within the last 30 days.")
 	got := list(nil)
-	if len(got) != 1 || got[0].InsightStatus.Status != types.InsightStatusValuePassing ||
-		*got[0].KubernetesVersion != "1.36" {
+	if len(got) != 2 { // the third was about an earlier upgrade
 		t.Fatalf("a healthy cluster: %+v", got)
+	}
+	for _, i := range got {
+		if i.InsightStatus.Status != types.InsightStatusValuePassing || *i.KubernetesVersion != "1.36" ||
+			!i.LastTransitionTime.Equal(since) || !i.LastRefreshTime.Equal(at) || *i.Description == "" {
+			t.Errorf("a healthy cluster: %+v", i)
+		}
 	}
 	if n := len(list(&types.InsightsFilter{Statuses: []types.InsightStatusValue{
 		types.InsightStatusValueError}})); n != 0 {
 		t.Errorf("%d insights with errors", n)
 	}
-	w.Observe("c", record.ControlPlane{Ready: true, Version: "1.35",
-		Health: []types.ClusterIssue{{Code: types.ClusterIssueCodeEc2SubnetNotFound,
-			Message: aws.String("subnet-a is gone")}}})
+	check(types.InsightStatusValueError, "Deprecated API usage detected.")
+	failed := list(&types.InsightsFilter{Statuses: []types.InsightStatusValue{types.InsightStatusValueError}})
+	if len(failed) != 1 {
+		t.Fatalf("insights with errors: %+v", failed)
+	}
 	described, err := w.Client.DescribeInsight(t.Context(), &eks.DescribeInsightInput{ClusterName: aws.String("c"),
-		Id: got[0].Id})
-	if err != nil || described.Insight.InsightStatus.Status != types.InsightStatusValueError ||
-		!strings.Contains(*described.Insight.InsightStatus.Reason, "subnet-a is gone") {
-		t.Errorf("an unwell cluster: %+v, %v", described, err)
+		Id: failed[0].Id})
+	if err != nil || *described.Insight.Resources[0].KubernetesResourceUri != "/apis/x/v1/y" ||
+		described.Insight.CategorySpecificSummary.DeprecationDetails[0].ClientStats[0].NumberOfRequestsLast30Days != 3 ||
+		!strings.Contains(described.Insight.AdditionalInfo["Kubernetes v1.36 deprecation guide"], "#v1-36") {
+		t.Errorf("a client of a deprecated API: %+v, %v", described, err)
 	}
 	in := &eks.UpdateClusterVersionInput{Name: aws.String("c"), Version: aws.String("1.36")}
 	_, err = w.Client.UpdateClusterVersion(t.Context(), in)
-	if f := ekstest.FailureOf(t, err); f.Code != "InvalidStateException" || !strings.Contains(f.Message, *got[0].Id) {
+	if f := ekstest.FailureOf(t, err); f.Code != "InvalidStateException" || !strings.Contains(f.Message, *failed[0].Id) {
 		t.Errorf("upgraded: %v", f)
 	}
 	in.Force = true

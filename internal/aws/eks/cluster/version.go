@@ -57,7 +57,7 @@ func (s *Service) UpdateClusterVersion(
 	}
 	update, err := s.startUpdate(ctx, change{
 		cluster: name, token: in.ClientRequestToken, request: in, kind: types.UpdateTypeVersionUpdate,
-		apply: func(c *record.Cluster, cp record.ControlPlane, u *record.Update) ([]store.Op, error) {
+		apply: func(c *record.Cluster, _ record.ControlPlane, u *record.Update) ([]store.Op, error) {
 			if kubernetes.MinorNumber(to.Minor) != kubernetes.MinorNumber(c.Version)+1 {
 				return nil, exception.InvalidParameter(
 					name, "Unsupported Kubernetes minor version update from %s to %s", c.Version, to.Minor,
@@ -85,19 +85,8 @@ func (s *Service) UpdateClusterVersion(
 						"version; Please recycle all offending pod replicas", c.Version)
 			}
 			if !in.Force {
-				for _, i := range upgradeInsights(*c, cp) {
-					if i.InsightStatus.Status == types.InsightStatusValueError {
-						return nil, &types.InvalidStateException{ClusterName: resource.OrNil(name),
-							Message: new(
-								"Upgrade readiness insight " + aws.ToString(
-									i.Id,
-								) + " (" + aws.ToString(
-									i.Name,
-								) + ") has status ERROR: " + aws.ToString(
-									i.InsightStatus.Reason,
-								) + ". Resolve it, or set force to override upgrade-blocking readiness checks.",
-							)}
-					}
+				if err := s.refuseByInsights(ctx, *c); err != nil {
+					return nil, err
 				}
 			}
 			u.PreviousVersion = c.Version
@@ -113,6 +102,24 @@ func (s *Service) UpdateClusterVersion(
 		return nil, err
 	}
 	return &eks.UpdateClusterVersionOutput{Update: update}, nil
+}
+
+// refuseByInsights demands that no insight into the cluster has found an error that an upgrade would run into.
+func (s *Service) refuseByInsights(ctx context.Context, c record.Cluster) error {
+	insights, err := s.upgradeInsights(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, i := range insights {
+		if i.InsightStatus.Status == types.InsightStatusValueError {
+			return &types.InvalidStateException{ClusterName: resource.OrNil(c.Name), Message: new(
+				"Upgrade readiness insight " + aws.ToString(i.Id) + " (" + aws.ToString(i.Name) +
+					") has status ERROR: " + aws.ToString(i.InsightStatus.Reason) +
+					". Resolve it, or set force to override upgrade-blocking readiness checks.",
+			)}
+		}
+	}
+	return nil
 }
 
 // supportType returns the upgrade policy of a new cluster: EXTENDED unless the request sets another, which is possible
