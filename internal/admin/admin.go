@@ -60,6 +60,16 @@ type Status struct {
 	LoadBalancers []LoadBalancer `json:"loadBalancers"`
 	// Stacks are those of CloudFormation that are not deleted.
 	Stacks []Stack `json:"stacks"`
+	// Builds are the programs that are being built, and Images the images that are being built or fetched.
+	Builds []Build  `json:"builds"`
+	Images []string `json:"images"`
+}
+
+// Build is a build of programs that is under way.
+type Build struct {
+	Title   string `json:"title"` // "Kubernetes 1.35"
+	Step    string `json:"step"`  // "Kubernetes 1.35: compiling 120 of 1400 packages"
+	Percent int    `json:"percent"`
 }
 
 // Host is the machine that everything runs on.

@@ -237,6 +237,8 @@ func TestPrint(t *testing.T) {
 			},
 			Issues: []string{"ClusterUnreachable: no answer"},
 		}},
+		Builds: []Build{{Title: "Kubernetes 1.34", Step: "Kubernetes 1.34: compiling 500 of 1000 packages", Percent: 45}},
+		Images: []string{"registry.k8s.io/pause:3.10"},
 		Stacks: []Stack{
 			{Account: "111122223333", Region: "eu-west-1", Name: "eksctl-blue-cluster", Status: "CREATE_COMPLETE"},
 			{Account: "111122223333", Region: "us-east-1", Name: "net", Status: "DELETE_IN_PROGRESS",
@@ -254,6 +256,9 @@ memory    600 MiB                  of which the daemon 50 MiB
 disk      1.0 GiB                  in /data; 10 GiB of 20 GiB free
 logs      2.0 MiB                  12,345 events of 20 MiB in 2 log groups
 machines  namespace                none running
+
+build  45%  Kubernetes 1.34: compiling 500 of 1000 packages
+image       registry.k8s.io/pause:3.10 is being made or fetched
 
 cluster  blue  ACTIVE  1.35  280 MiB  https://127.0.0.1:20003
          in eu-west-1 of 111122223333, id ABC

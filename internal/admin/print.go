@@ -45,6 +45,9 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := s.printBuilds(w); err != nil {
+		return err
+	}
 	if len(s.Clusters) == 0 {
 		fmt.Fprintln(w, "\nno clusters")
 	}
@@ -76,6 +79,21 @@ func (s Status) Print(w io.Writer, now time.Time) error {
 		return err
 	}
 	return s.printStacks(w, now)
+}
+
+func (s Status) printBuilds(w io.Writer) error {
+	if len(s.Builds)+len(s.Images) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, b := range s.Builds {
+		terminal.Fprintf(t, "build\t%d%%\t%s\n", b.Percent, b.Step)
+	}
+	for _, reference := range s.Images {
+		terminal.Fprintf(t, "image\t\t%s is being made or fetched\n", reference)
+	}
+	return t.Flush()
 }
 
 func (s Status) printInstances(w io.Writer) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/inspect"
 	"github.com/coracle-eks/coracle/internal/status"
+	"github.com/coracle-eks/coracle/internal/upstream"
 	"github.com/coracle-eks/coracle/internal/version"
 )
 
@@ -38,6 +39,10 @@ func (d *daemon) commands() *commands {
 			return eksservice.CountByStatus(ctx, d.store)
 		},
 	}
+	o.Builds, o.Images = runningBuilds, func() []string { return nil }
+	if d.host.images != nil {
+		o.Images = d.host.images.InProgress
+	}
 	if d.embedded != nil {
 		o.EtcdProcess = etcdProcess
 	}
@@ -48,6 +53,14 @@ func (d *daemon) commands() *commands {
 		}),
 		d: d,
 	}
+}
+
+// runningBuilds returns the programs that are being built.
+func runningBuilds() (builds []admin.Build) {
+	for _, p := range upstream.Running() {
+		builds = append(builds, admin.Build{Title: p.Title, Step: p.String(), Percent: p.Percent()})
+	}
+	return builds
 }
 
 // machines describes the machines of instances that are launched now.

@@ -49,6 +49,9 @@ type ControlPlane struct {
 	ClusterSecurityGroupID string
 	NetworkInterfaceIDs    []string
 
+	// Building tells how far the build or download of the programs is that the control plane waits for; empty otherwise.
+	Building string `json:",omitempty"`
+
 	Health     []ekstypes.ClusterIssue
 	ObservedAt time.Time
 }

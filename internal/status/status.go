@@ -51,7 +51,11 @@ type Options struct {
 	EKS func(account, region string) *eks.Client
 	// CountByStatus counts clusters and node groups by status.
 	CountByStatus func(context.Context) (clusters, nodegroups map[string]int, err error)
-	Log           *slog.Logger
+	// Builds returns the programs that are being built, and Images the references of images that are being built or
+	// fetched.
+	Builds func() []admin.Build
+	Images func() []string
+	Log    *slog.Logger
 }
 
 // Reporter reports how a daemon is. Its methods may be called concurrently.
@@ -111,6 +115,7 @@ func (r *Reporter) Status(ctx context.Context) (admin.Status, error) {
 	if s.LoadBalancers, err = r.loadBalancers(ctx); err != nil {
 		return s, err
 	}
+	s.Builds, s.Images = r.o.Builds(), r.o.Images()
 	s.Stacks, err = r.stacks(ctx)
 	return s, err
 }

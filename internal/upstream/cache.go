@@ -192,6 +192,7 @@ func (c *cache) joinBuild(ctx context.Context, a artifact, report func(Progress)
 // runBuild builds for all who joined.
 func (c *cache) runBuild(ctx context.Context, key string, a artifact, build *sharedBuild) {
 	build.path, build.err = c.buildLocked(ctx, a, build.reportProgress)
+	running.end(build)
 	c.mu.Lock()
 	if c.builds[key] == build {
 		delete(c.builds, key)
@@ -256,6 +257,7 @@ func (s *sharedBuild) reportProgress(p Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = &p
+	running.report(s, p)
 	for watcher := range s.watchers {
 		(*watcher)(p)
 	}

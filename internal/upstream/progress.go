@@ -3,6 +3,8 @@ package upstream
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -57,6 +59,36 @@ func (p Progress) String() string {
 		return fmt.Sprintf("%s (%d)", text, p.Done)
 	}
 	return text
+}
+
+// builds are the builds under way, with the newest report of each.
+type builds struct {
+	mu  sync.Mutex
+	all map[*sharedBuild]Progress
+}
+
+// running are those of this process.
+var running = builds{all: map[*sharedBuild]Progress{}}
+
+func (b *builds) report(of *sharedBuild, p Progress) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all[of] = p
+}
+
+func (b *builds) end(of *sharedBuild) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.all, of)
+}
+
+// Running returns the newest report of each build that is under way in this process, sorted by titles.
+func Running() []Progress {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	return slices.SortedFunc(maps.Values(running.all), func(a, b Progress) int {
+		return strings.Compare(a.Title, b.Title)
+	})
 }
 
 // Milestones passes on the reports that are worth a line in a log: for each build every new step, every fifty modules

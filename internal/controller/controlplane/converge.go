@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/sourcegraph/conc"
 
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -161,13 +162,39 @@ func (e *unbuiltError) Error() string { return e.err.Error() }
 func (e *unbuiltError) Unwrap() error { return e.err }
 
 func (c *Controller) ensureBundle(ctx context.Context, cluster record.Cluster, minor string) (string, error) {
+	// Whoever builds waits for nobody: the newest report is recorded when the store has taken the one before.
+	reports := make(chan upstream.Progress, 1)
+	var recording conc.WaitGroup
+	recording.Go(func() {
+		for p := range reports {
+			c.recordBuilding(ctx, cluster, fmt.Sprintf("%s (%d%%)", p, p.Percent()))
+		}
+	})
 	path, err := c.o.Bundles.Ensure(ctx, minor, upstream.Milestones(func(p upstream.Progress) {
-		c.log.Info("building the Kubernetes programs that the cluster needs", "cluster", cluster.Name, "progress", p)
+		c.log.Info("building the Kubernetes programs that the cluster needs", "cluster", cluster.Name, "progress", p,
+			"percent", p.Percent())
+		select {
+		case <-reports:
+		default:
+		}
+		reports <- p
 	}))
+	close(reports)
+	recording.Wait()
+	c.recordBuilding(context.WithoutCancel(ctx), cluster, "")
 	if err != nil && ctx.Err() == nil {
 		return "", &unbuiltError{fmt.Errorf("the Kubernetes %s programs cannot be had: %w", minor, err)}
 	}
 	return path, err
+}
+
+// recordBuilding records how far the programs are that the cluster waits for. It is for those who look on: the cluster
+// comes up without it.
+func (c *Controller) recordBuilding(ctx context.Context, cluster record.Cluster, progress string) {
+	err := c.observe(ctx, cluster, func(p *record.ControlPlane) { p.Building = progress })
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+		c.log.Warn("the progress of a build is not recorded", "cluster", cluster.Name, "error", err)
+	}
 }
 
 // exposeEndpoint exposes the API server as the endpoint access of the cluster requires.

@@ -1,10 +1,13 @@
 package controlplane
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 func TestAComponentThatKeepsDyingIsAHealthIssue(t *testing.T) {
@@ -23,6 +26,45 @@ func TestAComponentThatKeepsDyingIsAHealthIssue(t *testing.T) {
 	}
 	if p := d.plane(c); p.Ready || p.Failed != "" {
 		t.Errorf("observed %+v", p)
+	}
+	d.remove(c)
+	assertNothingLeft(t, d, c)
+}
+
+// slowBundles builds until it is let go, and tells how far it is.
+type slowBundles struct {
+	Bundles
+	reports <-chan upstream.Progress
+}
+
+func (b slowBundles) Ensure(ctx context.Context, minor string, report func(upstream.Progress)) (string, error) {
+	for p := range b.reports {
+		report(p)
+	}
+	return b.Bundles.Ensure(ctx, minor, report)
+}
+
+func TestABuildIsShownWhileAClusterWaitsForIt(t *testing.T) {
+	dir, owner := newDataDirectory(t)
+	reports := make(chan upstream.Progress)
+	d := start(t, dir, owner, func(o *Options) {
+		o.Bundles = slowBundles{brokenBundles{minor: "1.35"}, reports}
+	})
+	c := d.create(newCluster("waiting", "1.35"))
+	for _, p := range []struct {
+		done int
+		text string
+	}{
+		{100, "Kubernetes 1.35: compiling 100 of 1000 packages (9%)"},
+		{500, "Kubernetes 1.35: compiling 500 of 1000 packages (45%)"},
+	} {
+		reports <- upstream.Progress{Title: "Kubernetes 1.35", Step: upstream.Compiling, Done: p.done, Total: 1000}
+		d.until("progress", func() bool { return d.plane(c).Building == p.text })
+	}
+	close(reports)
+	d.until("the end of the build", func() bool { return d.plane(c).Failed != "" })
+	if p := d.plane(c); p.Building != "" {
+		t.Errorf("after the build: %+v", p)
 	}
 	d.remove(c)
 	assertNothingLeft(t, d, c)

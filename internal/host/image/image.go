@@ -98,6 +98,7 @@ type Registry struct {
 
 	providing  sync.Mutex
 	provisions map[string]*provision // by reference, while they run
+	fetching   map[string]bool       // the images of public registries that are being fetched
 	making     chan struct{}         // has whose turn it is to build
 	background context.Context       // of provisions; ends with Close
 	stop       context.CancelFunc
@@ -123,6 +124,7 @@ func Open(o Options) (*Registry, error) {
 		descriptions: lru.New(maxDescriptions),
 		assembled:    make(map[string]bool),
 		provisions:   make(map[string]*provision),
+		fetching:     make(map[string]bool),
 		making:       make(chan struct{}, 1),
 	}
 	r.cache.removed.L = &r.cache.mu

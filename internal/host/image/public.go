@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -128,6 +129,37 @@ func (r *Registry) ensurePulled(ctx context.Context, source, from, to, reference
 	}
 }
 
+// startFetching notes that an image is being fetched, until end.
+func (r *Registry) startFetching(source string) (end func()) {
+	r.options.Log.Info("fetching an image", "image", source)
+	r.providing.Lock()
+	defer r.providing.Unlock()
+	r.fetching[source] = true
+	return func() {
+		r.providing.Lock()
+		defer r.providing.Unlock()
+		delete(r.fetching, source)
+	}
+}
+
+// InProgress returns the references of the images that are being built or fetched, sorted.
+func (r *Registry) InProgress() []string {
+	r.providing.Lock()
+	defer r.providing.Unlock()
+	return slices.Sorted(func(yield func(string) bool) {
+		for reference := range r.provisions {
+			if !yield(reference) {
+				return
+			}
+		}
+		for source := range r.fetching {
+			if !yield(source) {
+				return
+			}
+		}
+	})
+}
+
 // pullImage fetches an image for a source of requests: the one of this platform, and the index that names it.
 func (r *Registry) pullImage(ctx context.Context, asking, from, to, reference string) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
@@ -143,6 +175,7 @@ func (r *Registry) pullImage(ctx context.Context, asking, from, to, reference st
 	if err := r.unreached.lastError(host); err != nil {
 		return r.refusalFor(source, host, err)
 	}
+	defer r.startFetching(source)()
 	holder := networkOf(asking)
 	memory := &memory{of: &r.metadata, holder: holder}
 	defer memory.release()

@@ -264,7 +264,7 @@ func (s *Service) describe(ctx context.Context, c record.Cluster) (*types.Cluste
 		KubeControllerManagerConfig: controllerManagerConfig(c.KubeController),
 		KubeSchedulerConfig:         schedulerConfig(c.KubeScheduler),
 		EncryptionConfig:            encryptionConfig(c),
-		Health:                      health(cp),
+		Health:                      health(c, cp),
 		Tags:                        c.Tags,
 	}
 	if out.Tags == nil {
@@ -300,9 +300,15 @@ func platformVersion(version string) string {
 	return v.PlatformVersion
 }
 
-// health lists what is wrong with a cluster: what the controller found, and why it gave up.
-func health(cp record.ControlPlane) *types.ClusterHealth {
+// health lists what is wrong with a cluster: what the controller found, why it gave up, and that it waits for programs
+// which are being built or downloaded. EKS knows no such wait; its clients show the issues of a cluster.
+func health(c record.Cluster, cp record.ControlPlane) *types.ClusterHealth {
 	issues := cp.Issues()
+	if cp.Building != "" && cp.Failed == "" && !c.Deleting {
+		issues = append(issues, types.ClusterIssue{Code: types.ClusterIssueCodeOther, Message: new(
+			"The programs of the control plane are being made, once for each Kubernetes version: " + cp.Building,
+		)})
+	}
 	if issues == nil {
 		issues = []types.ClusterIssue{}
 	}
