@@ -3,6 +3,7 @@
 package nodes
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -168,6 +169,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 		t.Error("kubectl logs shows nothing")
 	}
 	s.portForward("demo", "deployment/demo", "80")
+	s.discoversIssuer()
 
 	// A terminated instance is a node no more, and its addresses are free.
 	s.AWS(nil, "ec2", "terminate-instances", "--instance-ids", al2)
@@ -188,4 +190,37 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 func (s *cluster) exec(pod, command string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.Run(s.Config, "kubectl", "exec", "-n", "demo", pod, "--", "sh", "-c", command))
+}
+
+// verifier verifies its own token as Kubernetes' conformance test ServiceAccountIssuerDiscovery does: it discovers the
+// keys of the issuer that the token names, trusting the cluster's authority first, and whom the image trusts then.
+const verifier = `apiVersion: v1
+kind: Pod
+metadata: {name: verifier, namespace: demo}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: verifier
+    image: registry.k8s.io/e2e-test-images/agnhost:2.53
+    command: [/agnhost, test-service-account-issuer-discovery, --token-path=/var/run/secrets/tokens/token, --audience=a]
+    volumeMounts: [{name: token, mountPath: /var/run/secrets/tokens, readOnly: true}]
+  volumes:
+  - name: token
+    projected: {sources: [{serviceAccountToken: {path: token, expirationSeconds: 600, audience: a}}]}
+`
+
+// discoversIssuer runs the verifier to its end.
+func (s *cluster) discoversIssuer() {
+	s.t.Helper()
+	s.Apply(verifier)
+	s.eventually("a pod verifies its token by the issuer's documents", func() error {
+		phase := s.Run(s.Config, "kubectl", "get", "pod", "verifier", "-n", "demo", "-o", "jsonpath={.status.phase}")
+		switch phase {
+		case "Succeeded":
+			return nil
+		case "Failed":
+			return eventually.Never(fmt.Errorf("it says %s", s.Run(s.Config, "kubectl", "logs", "verifier", "-n", "demo")))
+		}
+		return fmt.Errorf("it is %s", phase)
+	})
 }
