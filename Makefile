@@ -123,9 +123,16 @@ test-packages:
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
-	@scripts/setup debootstrap
+	@scripts/setup debootstrap curl dig:bind9-dnsutils nc.openbsd:netcat-openbsd
 	CGO_ENABLED=1 CORACLE_TEST=all CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -race -timeout 120m ./...
 	@scripts/fuzz $(FUZZTIME)
+
+# CORACLE_CONFORMANCE names the versions, and CORACLE_CONFORMANCE_FOCUS a part of the tests.
+.PHONY: conformance
+conformance: setup test-daemon bundles node ## run the certified conformance tests of Kubernetes (hours for each version); reports in bin/conformance
+	@scripts/setup curl dig:bind9-dnsutils nc.openbsd:netcat-openbsd
+	CORACLE_CONFORMANCE="$${CORACLE_CONFORMANCE:-all}" CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -vet=off \
+		-timeout 48h -v -run TestConformance ./test/conformance
 
 .PHONY: fuzz
 fuzz: ## fuzz what reads untrusted bytes, each target for FUZZTIME (10m); FUZZ='aws/wire' selects some
