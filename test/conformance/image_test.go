@@ -35,8 +35,8 @@ var programs = map[string]string{
 	"etcd":                   "go.etcd.io/etcd/server/v3",
 }
 
-// fromDebian are programs of Debian packages that the image of agnhost has, which "make conformance" installs here. They
-// are copied with their libraries.
+// fromDebian are programs of Debian packages that the image of agnhost has, which "make conformance" installs here.
+// They are copied with their libraries.
 var fromDebian = []string{"curl", "dig", "nc.openbsd"}
 
 // image is an image by the name that the tests' list has, without its registry.

@@ -23,7 +23,8 @@ const report = `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites><testsuite>
 <testcase name="[SynchronizedBeforeSuite]" status="passed"></testcase>
 <testcase name="[It] [sig-a] A should pass [Conformance]" status="passed"></testcase>
-<testcase name="[It] [sig-a] B should pass [Conformance]" status="failed"><failure message="no pod">at</failure></testcase>
+<testcase name="[It] [sig-a] B should pass [Conformance]" status="failed">
+<failure message="no pod">at</failure></testcase>
 <testcase name="[It] [sig-a] C should pass [Conformance]" status="skipped"></testcase>
 <testcase name="[It] [sig-a] D should pass [Conformance]" status="passed"></testcase>
 <testcase name="[It] [sig-z] Other" status="passed"></testcase>

@@ -116,7 +116,8 @@ func TokenWebhookFlags(kubeconfig string) []string {
 // AuthorizationConfiguration returns the file for --authorization-config: Node, RBAC, and for IAM identities the
 // webhook of that kubeconfig, if one is given. RBAC comes before the webhook, so that what it allows, such as every
 // request of a node, costs no call; the condition spares the call for users who cannot have an access entry: those with
-// certificates, but [ManagedUser], and service accounts. While the webhook cannot be reached, what RBAC does not allow is denied.
+// certificates, but [ManagedUser], and service accounts. While the webhook cannot be reached, what RBAC does not allow
+// is denied.
 // https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
 func AuthorizationConfiguration(webhookKubeconfig string) ([]byte, error) {
 	type object = map[string]any
