@@ -157,7 +157,7 @@ func (f *fixture) ginkgo(part string, procs int, focus string) (report string) {
 		f.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd.Dir, cmd.Stdout, cmd.Stderr = f.dir, log, log
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "v"+f.version, log, log // where ginkgo finds its own version
 	failed := cmd.Run()
 	if _, err := os.Stat(report); err != nil {
 		f.t.Fatalf("ginkgo made no report: %v, %v; see %s", failed, err, log.Name())

@@ -17,6 +17,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// conformance ends the names of conformance tests.
+const conformance = "[Conformance]"
+
 // spec is a test of upstream's list.
 type spec struct {
 	Name string `yaml:"codename"` // "[sig-auth] ServiceAccounts ... [Conformance]"
@@ -93,6 +96,10 @@ func readReports(files ...string) (map[string]outcome, error) {
 				o := outcome{status: c.Status}
 				if c.Failure != nil {
 					o.message = c.Failure.Message
+				}
+				// Ginkgo adds the labels: "... [Conformance] [sig-auth, Conformance]".
+				if text, _, ok := strings.Cut(name, conformance); ok {
+					name = text + conformance
 				}
 				outcomes[strings.Join(strings.Fields(name), " ")] = o
 			}

@@ -22,8 +22,8 @@ const list = `
 const report = `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites><testsuite>
 <testcase name="[SynchronizedBeforeSuite]" status="passed"></testcase>
-<testcase name="[It] [sig-a] A should pass [Conformance]" status="passed"></testcase>
-<testcase name="[It] [sig-a] B should pass [Conformance]" status="failed">
+<testcase name="[It] [sig-a] A should pass [Conformance] [sig-a, Conformance]" status="passed"></testcase>
+<testcase name="[It] [sig-a] B should pass [Conformance] [sig-a, Serial, Conformance]" status="failed">
 <failure message="no pod">at</failure></testcase>
 <testcase name="[It] [sig-a] C should pass [Conformance]" status="skipped"></testcase>
 <testcase name="[It] [sig-a] D should pass [Conformance]" status="passed"></testcase>
