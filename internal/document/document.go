@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,6 +25,7 @@ const (
 	maxExpanded = 4 << 20 // bytes of a YAML document in which every alias is replaced by what it stands for
 	maxDepth    = 100     // of tables, arrays and dotted keys in TOML
 	nodeSize    = 8       // what a YAML value counts beside its text, in bytes
+	maxMessage  = 512     // bytes of an error of the decoder, which quotes names of the document in full
 )
 
 // CheckYAML reports an error for a document whose aliases make it larger than 4 MiB, or that contains itself. Documents
@@ -56,9 +58,17 @@ func ParseYAML(text []byte) (*yaml.Node, error) {
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
-		return nil, err
+		return nil, errors.New(cut(err.Error()))
 	}
 	return &root, nil
+}
+
+// cut returns a text, or its beginning: errors end in records, health issues and logs.
+func cut(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + " ..."
 }
 
 // tagDirective matches a %TAG directive at the beginning of a line, of which YAML knows five kinds.
@@ -92,7 +102,7 @@ func (e *expansion) expandedSize(n *yaml.Node) (int, error) {
 	if n.Anchor != "" {
 		switch known, ok := e.sizes[n]; {
 		case ok && known == unfinished:
-			return 0, fmt.Errorf("line %d: the anchor %q contains itself", n.Line, n.Anchor)
+			return 0, fmt.Errorf("line %d: the anchor %q contains itself", n.Line, cut(n.Anchor))
 		case ok:
 			return known, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 	"sigs.k8s.io/yaml"
@@ -50,6 +51,31 @@ func TestCheckYAML(t *testing.T) {
 				t.Errorf("got %v, want %s", err, test.refused)
 			}
 		})
+	}
+}
+
+// TestErrorsOfDocumentsAreShort has documents whose errors name what is as long as the document.
+func TestErrorsOfDocumentsAreShort(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("é", 1<<19)
+	for what, text := range map[string]string{
+		"an anchor that is not": "a: &b 1\nc: *" + strings.Repeat("d", 1<<20) + "\n",
+		"itself":                "a: &" + strings.Repeat("d", 1<<20) + " [*" + strings.Repeat("d", 1<<20) + "]\n",
+		"a tag":                 "a: &b !" + name + " *b\n",
+	} {
+		_, parsed := ParseYAML([]byte(text))
+		checked := CheckYAML([]byte(text))
+		if parsed == nil && checked == nil {
+			t.Errorf("%s: it is no error", what)
+		}
+		for _, err := range []error{parsed, checked} {
+			if err != nil && len(err.Error()) > 2*maxMessage {
+				t.Errorf("%s: an error of %d bytes: %.100q", what, len(err.Error()), err)
+			}
+		}
+	}
+	if got := cut(name); !utf8.ValidString(got) || !strings.HasSuffix(got, "é ...") {
+		t.Errorf("it ends with %q", got[len(got)-10:])
 	}
 }
 

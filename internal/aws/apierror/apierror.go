@@ -3,6 +3,7 @@ package apierror
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/aws/smithy-go"
 )
@@ -16,12 +17,21 @@ func Code(err error) string {
 	return ""
 }
 
+// maxMessage is the maximum length of a message in bytes. Those of our services are shorter; to others, requests are
+// forwarded.
+const maxMessage = 8 << 10
+
 // Message returns the message of an error of an AWS API. For one without a message, and for any other error, it returns
-// the text of the error.
+// the text of the error. Messages end in records: of a long one it returns the beginning.
 func Message(err error) string {
+	text := err.Error()
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorMessage() != "" {
-		return api.ErrorMessage()
+		text = api.ErrorMessage()
 	}
-	return err.Error()
+	if len(text) > maxMessage {
+		const more = " ..."
+		text = strings.ToValidUTF8(text[:maxMessage-len(more)], "") + more
+	}
+	return text
 }

@@ -3,6 +3,7 @@ package apierror_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/aws/smithy-go"
@@ -21,6 +22,8 @@ func TestErrors(t *testing.T) {
 		"of an API, wrapped":    {fmt.Errorf("launch: %w", denied), "AccessDenied", "not authorized"},
 		"of an API, no message": {&smithy.GenericAPIError{Code: "Busy"}, "Busy", "api error Busy: "},
 		"of something else":     {errors.New("refused"), "", "refused"},
+		"a long one": {&smithy.GenericAPIError{Code: "Busy", Message: strings.Repeat("é", 5000)}, "Busy",
+			strings.Repeat("é", 4094) + " ..."},
 	} {
 		if code := apierror.Code(test.err); code != test.code {
 			t.Errorf("%s: the code is %q, want %q", name, code, test.code)
