@@ -8,9 +8,7 @@ import (
 // configMapReaders are the declarations that read ConfigMaps of clusters, and why what they do with the content takes
 // little. Their users' programs may answer instead of the API server, with up to 32 MiB.
 var configMapReaders = map[string]string{
-	"internal/kube/awsauth/awsauth.go ReadVersion":         "get refuses more than a ConfigMap has",
-	"internal/kube/awsauth/awsauth.go Edit":                "get refuses more than a ConfigMap has",
-	"internal/kube/awsauth/awsauth.go Follow":              "check refuses more than a ConfigMap has",
+	"internal/kube/awsauth/client.go NewClient":            "check refuses more than a ConfigMap has",
 	"internal/controller/fargate/provision.go annotatePod": "fluentbit.Validate begins with the size",
 }
 

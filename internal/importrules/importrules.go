@@ -237,7 +237,7 @@ var Rules = []Rule{
 		"wiring of what runs on a machine"},
 	{"internal/kube/client", []string{"internal/document", "internal/outbound"}, []string{"github.com/aws", "os/exec"},
 		"clients of API servers, of any cluster"},
-	{"internal/kube/awsauth", []string{"internal/document", "internal/kube/client"},
+	{"internal/kube/awsauth", []string{"internal/document", "internal/kube/client", "internal/turn"},
 		[]string{"github.com/aws", "os/exec"}, "it edits one ConfigMap, for any controller"},
 	{"internal/kube/eviction", []string{"internal/kube/client"}, []string{"github.com/aws", "os/exec"},
 		"it evicts pods, for any controller"},

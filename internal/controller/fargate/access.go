@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -68,16 +67,16 @@ func (p *profilePass) grantAccess(ctx context.Context) error {
 		return nil
 	}
 	role := mappedRole(p.row)
-	text, err := awsauth.Read(ctx, p.server.manager.CoreV1())
-	if err != nil {
-		return fmt.Errorf("read aws-auth: %w", err)
-	}
-	if text, err = awsauth.FargatePods.Add(text, role); err == nil && awsauth.Nodes.Maps(text, role) {
-		return p.roleInUse("It is mapped as the role of nodes in the aws-auth ConfigMap.")
-	}
-	err = awsauth.Edit(ctx, p.server.manager.CoreV1(), managerAgent, func(text string) (string, error) {
+	inUse := false
+	err := p.server.auth.Edit(ctx, managerAgent, func(text string) (string, error) {
+		if inUse = awsauth.Nodes.Maps(text, role); inUse {
+			return text, nil
+		}
 		return awsauth.FargatePods.Add(text, role)
 	})
+	if inUse {
+		return p.roleInUse("It is mapped as the role of nodes in the aws-auth ConfigMap.")
+	}
 	if awsauth.IsMalformed(err) {
 		return newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, true, err.Error(),
 			awsauth.Namespace+"/"+awsauth.Name)
@@ -197,37 +196,7 @@ func (c *Controller) isRoleAuthorized(ctx context.Context, s *server, cluster re
 	if !usesConfigMap(cluster) {
 		return false, nil
 	}
-	return s.mapsRole(ctx, mappedRole(p))
-}
-
-// roleMappings is what aws-auth said of roles when it was last read. Reading it takes long if its users make it long,
-// and every pod asks.
-type roleMappings struct {
-	mu      sync.Mutex
-	version string          // of the ConfigMap
-	roles   map[string]bool // whether it maps them; those of profiles that were asked for
-}
-
-// mapsRole reports whether aws-auth maps a role. It is parsed again only when it has changed.
-func (s *server) mapsRole(ctx context.Context, role string) (bool, error) {
-	text, version, err := awsauth.ReadVersion(ctx, s.manager.CoreV1())
-	if err != nil {
-		return false, fmt.Errorf("read aws-auth: %w", err)
-	}
-	known := &s.mappings
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	const most = 100
-	if known.version != version || known.version == "" || len(known.roles) >= most {
-		known.version, known.roles = strings.Clone(version), map[string]bool{}
-	}
-	mapped, asked := known.roles[role]
-	if !asked {
-		has, err := awsauth.Has(text, role)
-		mapped = has && err == nil // malformed: it maps nobody
-		known.roles[role] = mapped
-	}
-	return mapped, nil
+	return s.auth.Maps(ctx, mappedRole(p))
 }
 
 // revokeAccess removes the access of the role, when this was the last of the cluster's profiles with it.
@@ -268,7 +237,7 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 		return errUnreachable
 	}
 	role := mappedRole(p.row)
-	err = awsauth.Edit(ctx, p.server.manager.CoreV1(), managerAgent, func(text string) (string, error) {
+	err = p.server.auth.Edit(ctx, managerAgent, func(text string) (string, error) {
 		return awsauth.FargatePods.Remove(text, role)
 	})
 	if awsauth.IsMalformed(err) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/recovery"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -34,8 +35,7 @@ type server struct {
 	scheduler kubernetes.Interface // eks:fargate-scheduler
 	objects   dynamic.Interface    // likewise
 	manager   kubernetes.Interface // eks:fargate-manager
-
-	mappings roleMappings
+	auth      *awsauth.Client      // likewise
 
 	// again has something in it when there may be pods to tell.
 	again chan struct{}
@@ -157,6 +157,7 @@ func (c *Controller) newServer(ctx context.Context, k *apiserver.Connection) (*s
 	if s.manager, err = kubernetes.NewForConfigAndClient(config, connections); err != nil {
 		return nil, nil, fmt.Errorf("create client for %s: %w", fargate.ManagerUser, err)
 	}
+	s.auth = awsauth.NewClient(s.manager.CoreV1(), k.Cluster.Account)
 	return s, func() { utilnet.CloseIdleConnectionsFor(connections.Transport) }, nil
 }
 

@@ -38,7 +38,7 @@ func (g *group) grantAccess(ctx context.Context) error {
 	if !g.usesMap() || g.kube == nil {
 		return nil
 	}
-	has, err := awsauth.Has(g.server.mapRoles(), awsauth.Role(g.row.Account, g.roleName()))
+	has, err := g.server.roles.Load().Has(awsauth.Role(g.row.Account, g.roleName()))
 	if err != nil {
 		return g.malformed(err)
 	}
@@ -69,7 +69,7 @@ func (g *group) malformed(err error) error {
 // editMapRoles changes mapRoles of aws-auth, and nothing else in it.
 func (g *group) editMapRoles(ctx context.Context, edit func(text, role string) (string, error)) error {
 	role := awsauth.Role(g.row.Account, g.roleName())
-	err := awsauth.Edit(ctx, g.kube.CoreV1(), agent, func(text string) (string, error) { return edit(text, role) })
+	err := g.server.auth.Edit(ctx, agent, func(text string) (string, error) { return edit(text, role) })
 	if awsauth.IsMalformed(err) {
 		return g.malformed(err)
 	}
@@ -122,14 +122,16 @@ func (g *group) revokeAccess(ctx context.Context) error {
 // errUnreachable reports that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")
 
-// followAuth mirrors the text of mapRoles until the API server goes away. It calls known once it has the text, and
-// changed whenever the text changes.
+// followAuth mirrors the roles of mapRoles until the API server goes away. It calls known once it has them, and changed
+// whenever the text changes. A text is parsed once, whatever number of passes need its roles.
 func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 	first := true
-	return awsauth.Follow(ctx, s.kube.CoreV1(), func(data map[string]string) {
+	return s.auth.Follow(ctx, func(data map[string]string) {
 		text := data[awsauth.MapRoles]
-		same := s.mapRoles() == text
-		s.auth.Store(&text)
+		same := s.roles.Load().IsOf(text)
+		if !same {
+			s.roles.Store(awsauth.ParseRoles(text))
+		}
 		switch {
 		case first:
 			first = false
@@ -139,6 +141,3 @@ func (s *server) followAuth(ctx context.Context, known, changed func()) error {
 		}
 	})
 }
-
-// mapRoles returns the text of mapRoles in aws-auth, as it was last heard of; empty without any.
-func (s *server) mapRoles() string { return stringValue(s.auth.Load()) }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/coracle-eks/coracle/internal/kube/apiserver"
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/recovery"
@@ -30,8 +31,9 @@ type server struct {
 	count     int // of nodes; only who follows them reads it
 	size      int // of these nodes in the API's encoding, in bytes, likewise
 	evictions *evictions
-	auth      atomic.Pointer[string] // mapRoles of aws-auth
-	names     sync.Map               // the names of instances, []string, by their IDs
+	auth      *awsauth.Client
+	roles     atomic.Pointer[awsauth.Roles] // of mapRoles in aws-auth, as it was last heard of; nil without any
+	names     sync.Map                      // the names of instances, []string, by their IDs
 }
 
 // byInstance finds nodes by the ID of their instance.
@@ -88,6 +90,7 @@ func (c *Controller) watchNodes(ctx context.Context, changed func(key string)) {
 		s := &server{
 			kube:      clients,
 			evictions: e,
+			auth:      awsauth.NewClient(clients.CoreV1(), k.Cluster.Account),
 			nodes:     cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byInstance: indexByInstance}),
 		}
 		all := func() {

@@ -107,10 +107,10 @@ func TestNodesOfATenantAreBounded(t *testing.T) {
 // TestMapRolesOfATenantAreBounded runs against an API server with a larger ConfigMap than there can be.
 func TestMapRolesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
-	s := &server{kube: fake.NewClientset(&corev1.ConfigMap{
+	s := &server{auth: awsauth.NewClient(fake.NewClientset(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: awsauth.Namespace, Name: awsauth.Name},
 		Data:       map[string]string{awsauth.MapRoles: strings.Repeat("a", 1<<20+1)},
-	})}
+	}).CoreV1(), "111122223333")}
 	err := s.followAuth(t.Context(), func() { t.Error("it counts") }, func() {})
 	if !errors.Is(err, client.ErrTooLarge) {
 		t.Error(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/sourcegraph/conc"
-	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -29,13 +28,6 @@ const firstReadTimeout = 3 * time.Second
 // of aws-auth counts within two seconds even right after an API server came back.
 var retry = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 500 * time.Millisecond,
 	Steps: math.MaxInt32}
-
-// aws-auth of a cluster is parsed once in parseInterval, after parseBurst times at once. An API server that ends each
-// watch is asked as seldom.
-const (
-	parseInterval = time.Second
-	parseBurst    = 5
-)
 
 // tooLargePause is the wait before an API server is asked again that returned more than there can be.
 const tooLargePause = 10 * time.Second
@@ -166,62 +158,42 @@ func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string)
 	if maps == nil {
 		return
 	}
-	latest := make(chan map[string]string, 1)
-	group := recovery.Group(ctx)
-	group.Go(func(ctx context.Context) error { return takeLatest(ctx, latest, s.setAWSAuth) })
-	group.Go(func(ctx context.Context) error { return s.followAWSAuth(ctx, maps, latest) })
-	_ = group.Wait() // ctx has ended
+	s.followAWSAuth(ctx, awsauth.NewClient(maps, store.Parts(key)[0]))
 }
 
-// takeLatest calls take with what comes, but no more often than once in parseInterval in the long run, until ctx ends.
-func takeLatest(ctx context.Context, latest <-chan map[string]string, take func(map[string]string)) error {
-	limiter := rate.NewLimiter(rate.Every(parseInterval), parseBurst)
-	for {
-		if err := limiter.Wait(ctx); err != nil {
-			return err
-		}
-		select {
-		case data := <-latest:
-			take(data)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// followAWSAuth sends the data of aws-auth, nil for none, until ctx ends. What is not taken is replaced by what is
-// newer.
-func (s *served) followAWSAuth(ctx context.Context, maps typedcorev1.ConfigMapsGetter,
-	latest chan map[string]string) error {
-	backoff := client.Backoff{First: retry.Duration, Most: parseInterval}
+// followAWSAuth takes over the data of aws-auth until ctx ends. An API server that ends each watch is asked as seldom as
+// aws-auth is parsed.
+//
+// What it had last counts while an API server is down. What is larger than is read counts as empty: whoever can write
+// that must not keep mappings in force which it no longer has.
+func (s *served) followAWSAuth(ctx context.Context, maps *awsauth.Client) {
+	backoff := client.Backoff{First: retry.Duration, Most: awsauth.TellInterval}
 	down := false
 	log := func() *logrus.Entry { return s.log.logger.WithTime(time.Now().UTC()) }
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := awsauth.Follow(ctx, maps, func(data map[string]string) {
+		err := maps.Follow(ctx, func(data map[string]string) {
 			if down {
 				down = false
 				log().Info("watching aws-auth again")
 			}
-			select {
-			case <-latest:
-			default:
-			}
-			latest <- data // nobody else sends
+			s.setAWSAuth(data)
 		})
-		// A watch that has expired is no failure.
-		if !down && ctx.Err() == nil && !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
-			down = true
-			log().WithError(errors.New(client.Cut(err.Error()))).
-				Error("Unable to re-establish watch of aws-auth; its last known content stays in force")
+		if ctx.Err() != nil {
+			return
 		}
-		wait := backoff.After(time.Since(began))
-		if errors.Is(err, client.ErrTooLarge) { // it takes long to read
-			wait = tooLargePause
+		wait, state := backoff.After(time.Since(began)), "its last known content stays in force"
+		if errors.Is(err, client.ErrTooLarge) {
+			wait, state = tooLargePause, "it maps nobody until it can be read" // it takes long to read
+			s.setAWSAuth(nil)
+		}
+		// A watch that has expired is no failure.
+		if !down && !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
+			down = true
+			log().WithError(errors.New(client.Cut(err.Error()))).Error("Unable to re-establish watch of aws-auth; " + state)
 		}
 		pause(ctx, wait)
 	}
-	return ctx.Err()
 }
 
 // pause waits, or until ctx ends.

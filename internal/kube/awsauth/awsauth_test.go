@@ -1,6 +1,7 @@
 package awsauth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,31 +27,75 @@ func TestAWSAuthOfATenantIsBounded(t *testing.T) {
 		"roles":         {Data: map[string]string{MapRoles: large}},
 		"users":         {Data: map[string]string{"mapUsers": large}},
 		"all together":  {Data: map[string]string{MapRoles: large[:maxSize/2], "mapUsers": large[:maxSize/2+1]}},
-		"a key":         {Data: map[string]string{large: ""}},
+		"keys":          {Data: map[string]string{strings.Repeat("a", maxKeys+1): ""}},
 		"what is bytes": {BinaryData: map[string][]byte{"a": []byte(large)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m.ObjectMeta = metav1.ObjectMeta{Namespace: Namespace, Name: Name}
-			core := fake.NewClientset(&m).CoreV1()
-			if _, err := Read(t.Context(), core); !errors.Is(err, client.ErrTooLarge) {
-				t.Errorf("Read: %v", err)
+			c := NewClient(fake.NewClientset(&m).CoreV1(), "111122223333")
+			if _, err := c.Maps(t.Context(), ours); !errors.Is(err, client.ErrTooLarge) {
+				t.Errorf("Maps: %v", err)
 			}
-			err := Edit(t.Context(), core, "test", func(text string) (string, error) {
+			err := c.Edit(t.Context(), "test", func(text string) (string, error) {
 				t.Error("it is edited")
 				return text, nil
 			})
 			if !errors.Is(err, client.ErrTooLarge) {
 				t.Errorf("Edit: %v", err)
 			}
-			err = Follow(t.Context(), core, func(map[string]string) { t.Error("it is followed") })
+			err = c.Follow(t.Context(), func(map[string]string) { t.Error("it is followed") })
 			if !errors.Is(err, client.ErrTooLarge) {
 				t.Errorf("Follow: %v", err)
 			}
 		})
 	}
-	if _, err := Has(large, ours); !errors.Is(err, client.ErrTooLarge) {
+	if _, err := ParseRoles(large).Has(ours); !errors.Is(err, client.ErrTooLarge) {
 		t.Errorf("it is parsed: %v", err)
+	}
+}
+
+// TestWhatKubernetesStoresIsRead has as much in aws-auth as Kubernetes stores, beside many keys, which it does not
+// count: whoever pads it keeps nobody mapped who is not.
+func TestWhatKubernetesStoresIsRead(t *testing.T) {
+	t.Parallel()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}, Data: map[string]string{}}
+	for i := range 2000 {
+		m.Data[fmt.Sprintf("%0253d", i)] = "" // half a MiB
+	}
+	m.Data[MapRoles] = entry
+	m.Data["mapUsers"] = strings.Repeat("#", maxSize-len(entry))
+	c := NewClient(fake.NewClientset(m).CoreV1(), "111122223333")
+	if has, err := c.Maps(t.Context(), ours); !has || err != nil {
+		t.Errorf("the role is mapped: %t, %v", has, err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	told := ""
+	err := c.Follow(ctx, func(data map[string]string) { told = data[MapRoles]; end() })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if told != entry {
+		t.Errorf("it is told of %q", told)
+	}
+}
+
+// TestErrorsOfATenantAreShort has an alias that is as long as the text: the error is an issue of node groups.
+func TestErrorsOfATenantAreShort(t *testing.T) {
+	t.Parallel()
+	text := "*" + strings.Repeat("a", maxSize-1)
+	c := NewClient(fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},
+		Data: map[string]string{MapRoles: text}}).CoreV1(), "111122223333")
+	_, parsed := ParseRoles(text).Has(ours)
+	_, added := Nodes.Add(text, ours)
+	edited := c.Edit(t.Context(), "test", func(text string) (string, error) { return Nodes.Remove(text, ours) })
+	for what, err := range map[string]error{"parsed": parsed, "added to": added, "edited": edited} {
+		if err == nil || !strings.Contains(err.Error(), "not valid YAML: unknown anchor") || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.200v", what, err)
+		}
+	}
+	if !IsMalformed(edited) {
+		t.Errorf("edited: %.200v", edited)
 	}
 }
 
@@ -59,10 +104,11 @@ func TestAWSAuthOfATenantIsBounded(t *testing.T) {
 func TestValuesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{"a,", ",", "[", "{", "- ", "-\n", "- -\t", "a: b\n", "? a\n", "? ", "#\n", "#\r", "a:\n",
-		"{a: b},", "{a},", "[],", "a:b,", "::,", ": ", `"":"",`, "*a,", "- a\n", "-\u0085", "-\r", "'':"} {
+		"{a: b},", "{a},", "[],", "a:b,", "::,", ": ", `"":"",`, "*a,", "- a\n", "-\u0085", "-\r", "'':",
+		"#\u0085", "#\u2028", "#\u2029", "\ufeff#\n", "#\u0085\ufeff", "#\t#\n"} {
 		for _, list := range []string{"", "["} {
 			text := list + strings.Repeat(part, maxSize/len(part)-1)
-			if _, err := Has(text, ours); !errors.Is(err, client.ErrTooLarge) {
+			if _, err := ParseRoles(text).Has(ours); !errors.Is(err, client.ErrTooLarge) {
 				t.Errorf("%q is parsed: %v", text[:10], err)
 			}
 			// As much of it as is parsed has no more than a few values for each character that is counted.
@@ -79,8 +125,8 @@ func TestValuesOfATenantAreBounded(t *testing.T) {
 	for i := range 1000 {
 		text += strings.ReplaceAll(entry, "role/", fmt.Sprintf("role/a-role-%d-", i))
 	}
-	if _, err := Has(text, ours); err != nil {
-		t.Errorf("a thousand entries of EKS: %v", err)
+	if has, err := ParseRoles(text + "#" + strings.Repeat("-=#", 1000) + "\n" + entry).Has(ours); !has || err != nil {
+		t.Errorf("a thousand entries of EKS, and one behind a banner: %t, %v", has, err)
 	}
 }
 
@@ -106,9 +152,10 @@ func TestFollow(t *testing.T) {
 		return true, w, err
 	})
 	core := set.CoreV1()
+	c := NewClient(core, "111122223333")
 	told := make(chan map[string]string)
 	go func() {
-		_ = Follow(t.Context(), core, func(data map[string]string) { // it ends with the test
+		_ = c.Follow(t.Context(), func(data map[string]string) { // it ends with the test
 			select {
 			case told <- data:
 			case <-t.Context().Done():
@@ -124,7 +171,7 @@ func TestFollow(t *testing.T) {
 	expect("without one", "")
 	<-watching // the tracker keeps no events for those who come later
 	for _, text := range []string{"one", "two"} {
-		err := Edit(t.Context(), core, "test", func(string) (string, error) { return text, nil })
+		err := c.Edit(t.Context(), "test", func(string) (string, error) { return text, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func FuzzMapRoles(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		had, err := Has(text, ours)
+		had, err := has(text, ours)
 		if err != nil {
 			return
 		}
@@ -32,7 +32,7 @@ func FuzzMapRoles(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if has, err := Has(added, ours); err != nil || !has {
+		if is, err := has(added, ours); err != nil || !is {
 			t.Fatalf("the role is not in\n%q\nmade of\n%q: %v", added, text, err)
 		}
 		if diff := cmp.Diff(others(text), others(added), cmpopts.EquateEmpty()); diff != "" {
@@ -42,7 +42,7 @@ func FuzzMapRoles(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q cannot be read any more: %v", added, err)
 		}
-		if has, err := Has(removed, ours); err != nil || has && !had {
+		if is, err := has(removed, ours); err != nil || is && !had {
 			t.Fatalf("the role is still in\n%q: %v", removed, err)
 		}
 		if diff := cmp.Diff(others(text), others(removed), cmpopts.EquateEmpty()); diff != "" {

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/coracle-eks/coracle/internal/document"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
 // The text of mapRoles in aws-auth is its users': a role is put in and taken out with as little of it touched as can
@@ -22,7 +23,7 @@ func parseRoles(text string) (*yaml.Node, error) {
 	root, err := document.ParseYAML([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("mapRoles of the aws-auth ConfigMap is not valid YAML: %s",
-			strings.TrimPrefix(err.Error(), "yaml: "))
+			client.Cut(strings.TrimPrefix(err.Error(), "yaml: ")))
 	}
 	if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
 		return nil, nil
@@ -70,18 +71,6 @@ func mappedRole(item *yaml.Node) string {
 	return ""
 }
 
-// Has reports whether the text maps a role, to anything.
-func Has(text, role string) (bool, error) {
-	list, err := parseRoles(text)
-	if err != nil || list == nil {
-		return false, err
-	}
-	return slices.ContainsFunc(list.Content, func(item *yaml.Node) bool {
-		return strings.EqualFold(mappedRole(item),
-			role)
-	}), nil
-}
-
 // Add returns the text with an entry for a role, which it adds unless there is one.
 func (m Mapping) Add(text, role string) (string, error) {
 	list, err := parseRoles(text)
@@ -118,9 +107,13 @@ func (m Mapping) Add(text, role string) (string, error) {
 	return result, nil
 }
 
-// maxBrackets is the number of brackets that addToFlow tries. Each try reads the whole text, which is up to 1 MiB and
-// written by users.
-const maxBrackets = 16
+// maxBrackets is the number of brackets that addToFlow tries. Each try parses the whole text, which is up to 1 MiB and
+// written by users: of a large one there are two.
+const maxBrackets, maxTried = 16, 64 << 10
+
+// editCost returns the number of bytes that an edit of a text parses at most: it, it with an entry more, as often as
+// addToFlow tries, and in front of that for [Mapping.Maps].
+func editCost(text string) int { return 4*len(text) + maxTried }
 
 // addToFlow adds to a list in brackets. Its last bracket is the list's own, as nothing but comments can follow it.
 func (m Mapping) addToFlow(text string, list *yaml.Node, role string) (string, error) {
@@ -131,8 +124,9 @@ func (m Mapping) addToFlow(text string, list *yaml.Node, role string) (string, e
 	}
 	// A comment may have a bracket as well: the one is taken with which the list has one entry more.
 	at := len(text)
-	for range maxBrackets {
-		if at = strings.LastIndexByte(text[:at], ']'); at < 0 {
+	for tried := range maxBrackets {
+		at = strings.LastIndexByte(text[:at], ']')
+		if at < 0 || tried >= 2 && tried*len(text) > maxTried {
 			break
 		}
 		result := strings.TrimRight(text[:at], " \t\n") + entry + text[at:]

@@ -16,6 +16,9 @@ const entry = `- groups:
   username: system:node:{{EC2PrivateDNSName}}
 `
 
+// has reports whether a text maps a role.
+func has(text, role string) (bool, error) { return ParseRoles(text).Has(role) }
+
 func indented(text, by string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -72,7 +75,7 @@ func TestARoleIsPutInAndTakenOutAgain(t *testing.T) {
 		if d := cmp.Diff(c.added, added); d != "" {
 			t.Errorf("%s, added (-want +got):\n%s", name, d)
 		}
-		if has, err := Has(added, ours); err != nil || !has {
+		if is, err := has(added, ours); err != nil || !is {
 			t.Errorf("%s: the role is not in\n%s", name, added)
 		}
 		again, err := Nodes.Add(added, ours)
