@@ -194,11 +194,8 @@ func (retryRate) Forget(string) {}
 func (retryRate) NumRequeues(string) int { return 0 }
 
 // Where an API server can wake a controller as often as it likes, the keys of one account are worked on so many times
-// per second; beyond that they wait a moment.
-const (
-	passRate, passBurst = 100, 1000
-	passPause           = 100 * time.Millisecond
-)
+// per second; beyond that they wait.
+const passRate, passBurst = 100, 1000
 
 // maxError is the number of bytes of an error that are logged and stored. Many errors come from API servers, where
 // users' own programs may answer.

@@ -109,7 +109,8 @@ type Controller struct {
 	// may hold at once. One worker at least is left to other accounts, also when they are 0. A controller whose passes
 	// take as long as a tenant likes sets them, and Timeout: those that ask clusters' API servers, and that depend on
 	// machines or on the number of files. ClusterWorkers is less than AccountWorkers, so that an account's other clusters
-	// have workers, too. With AccountWorkers, the keys of one account are also worked on at most 100 times per second.
+	// have workers, too. With AccountWorkers, the keys of one account are also worked on at most 100 times per second; its
+	// clusters take turns.
 	AccountWorkers, ClusterWorkers int
 	// Timeout ends the context of a Reconcile that takes longer; never when 0.
 	Timeout time.Duration
@@ -214,9 +215,10 @@ func (c Controller) reconcileNext(ctx context.Context, log *slog.Logger,
 	if ctx.Err() != nil {
 		return false
 	}
-	if !passes.limiterOf(key).Allow() {
-		queue.AddAfter(key, passPause)
-		return true
+	// It waits with its worker, so that keys come in the order of their turns: one cluster leaves passes to the others of
+	// its account. Nobody waits longer for that than the account's workers together.
+	if passes.limiterOf(key).Wait(ctx) != nil {
+		return false
 	}
 	began := c.Clock.Now()
 	var result Result

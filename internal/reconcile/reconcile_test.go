@@ -326,9 +326,70 @@ func TestPassesOfAnAccountAreBounded(t *testing.T) {
 				return reconcile.Result{}, nil
 			},
 		})
-		// A thousand at once, and a hundred per second.
+		// A thousand at once, and a hundred per second: as many for one cluster as for an account.
 		if n := passes["hostile/r/a"]; err != nil || n < 1000 || n > 3001 || passes["good/r/a"] < 19 {
 			t.Errorf("%v passes within 20 seconds, %v", passes, err)
+		}
+	})
+}
+
+// TestClustersOfAnAccountTakeTurns has one cluster whose API server wakes a controller for many keys, all the time, and
+// others of its account, and of another one, that have something to do now and then.
+func TestClustersOfAnAccountTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const seconds, keys = 60, 900
+		ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+		defer cancel()
+		var mu sync.Mutex
+		told, longest, passes := map[string]time.Time{}, map[string]time.Duration{}, map[string]int{}
+		now := func(key string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if told[key].IsZero() {
+				told[key] = time.Now()
+			}
+		}
+		err := reconcile.Run(ctx, quiet, reconcile.Controller{
+			Name: "clusters", Workers: 16, AccountWorkers: 8, ClusterWorkers: 4,
+			Sources: []reconcile.Source{func(ctx context.Context, changed func(string)) {
+				for i := 0; ctx.Err() == nil; i++ {
+					for n := range keys / 100 {
+						changed(fmt.Sprintf("a/r/hostile/%d", (i+n*100)%keys))
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}, func(ctx context.Context, changed func(string)) {
+				for ctx.Err() == nil {
+					for _, key := range []string{"a/r/good/1", "b/r/good/1"} {
+						now(key)
+						changed(key)
+					}
+					time.Sleep(time.Second)
+				}
+			}},
+			Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				cluster := store.Key(store.Parts(key)[:3]...)
+				passes[cluster]++
+				if at := told[key]; !at.IsZero() {
+					longest[key], told[key] = max(longest[key], time.Since(at)), time.Time{}
+				}
+				return reconcile.Result{}, nil
+			},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		// Eight workers wait for a hundredth of a second each.
+		for _, key := range []string{"a/r/good/1", "b/r/good/1"} {
+			if longest[key] > 100*time.Millisecond {
+				t.Errorf("%s waits for %s", key, longest[key])
+			}
+		}
+		if passes["a/r/good"] < seconds-1 || passes["b/r/good"] < seconds-1 || passes["a/r/hostile"] < seconds*95 {
+			t.Errorf("%v passes within %d seconds", passes, seconds)
 		}
 	})
 }

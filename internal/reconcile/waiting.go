@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
@@ -33,19 +34,20 @@ type waiting struct {
 	mu       sync.Mutex
 	keys     map[string]bool
 	accounts map[string]*accountKeys
+	said     map[string]time.Time // when the log said last that the watch of a cluster is blocked
 }
 
 // accountKeys counts the keys of an account.
 type accountKeys struct {
 	keys     int
 	clusters map[string]int
-	blocked  map[string]time.Time // when the log said last that a cluster is
-	room     chan struct{}        // closed, and replaced, when a key leaves
-	watches  int                  // that wait for room
+	room     chan struct{} // closed, and replaced, when a key leaves
+	watches  int           // that wait for room
 }
 
 func newWaiting(controller string, log *slog.Logger) *waiting {
-	return &waiting{controller: controller, log: log, keys: map[string]bool{}, accounts: map[string]*accountKeys{}}
+	return &waiting{controller: controller, log: log, keys: map[string]bool{}, accounts: map[string]*accountKeys{},
+		said: map[string]time.Time{}}
 }
 
 // add adds a key, once there is room for it.
@@ -66,7 +68,7 @@ func (w *waiting) add(ctx context.Context, key string) error {
 		}
 		a := w.accounts[account]
 		if a == nil {
-			a = &accountKeys{clusters: map[string]int{}, blocked: map[string]time.Time{}, room: make(chan struct{})}
+			a = &accountKeys{clusters: map[string]int{}, room: make(chan struct{})}
 			w.accounts[account] = a
 		}
 		if a.keys < maxAccountKeys && a.clusters[cluster] < maxClusterKeys {
@@ -78,11 +80,7 @@ func (w *waiting) add(ctx context.Context, key string) error {
 		}
 		room := a.room
 		a.watches++
-		if now := time.Now(); now.Sub(a.blocked[cluster]) >= blockedEvery {
-			a.blocked[cluster] = now
-			w.log.Warn("a watch waits: too many keys of the cluster or of its account do", "cluster", cluster,
-				"cluster keys", a.clusters[cluster], "account keys", a.keys)
-		}
+		w.sayBlocked(cluster, a)
 		w.mu.Unlock()
 		if !counted {
 			counted = true
@@ -102,6 +100,19 @@ func (w *waiting) add(ctx context.Context, key string) error {
 			return err
 		}
 	}
+}
+
+// sayBlocked logs that the watch of a cluster is blocked, once in blockedEvery, whatever keys come and go meanwhile. It
+// forgets clusters of which it has not said so since then: names of deleted ones do not pile up. The caller holds mu.
+func (w *waiting) sayBlocked(cluster string, a *accountKeys) {
+	now := time.Now()
+	if now.Sub(w.said[cluster]) < blockedEvery {
+		return
+	}
+	maps.DeleteFunc(w.said, func(_ string, at time.Time) bool { return now.Sub(at) >= blockedEvery })
+	w.said[cluster] = now
+	w.log.Warn("a watch waits: too many keys of the cluster or of its account do", "cluster", cluster,
+		"cluster keys", a.clusters[cluster], "account keys", a.keys)
 }
 
 // remove makes room for another key. It does nothing for keys that other sources have told.
@@ -128,7 +139,6 @@ func (w *waiting) remove(key string) {
 func (w *waiting) forget(account, cluster string, a *accountKeys) {
 	if a.clusters[cluster] == 0 {
 		delete(a.clusters, cluster)
-		delete(a.blocked, cluster)
 	}
 	if a.keys == 0 && a.watches == 0 && w.accounts[account] == a {
 		delete(w.accounts, account)

@@ -128,6 +128,46 @@ func TestKeysOfAnAccountAreBounded(t *testing.T) {
 	}
 }
 
+// TestBlockedWatchesSaySoOnceAMinute has clusters without keys wait for room in their account: each key that leaves wakes
+// all of their watches, and makes room for one.
+func TestBlockedWatchesSaySoOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := newWaiting("once a minute", slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		key := func(i int) string { return fmt.Sprintf("a/eu-west-1/%d/%d", i%10, i) }
+		for i := range maxAccountKeys {
+			if err := w.add(ctx, key(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const others, left = 20, 5
+		for i := range others {
+			go func() { _ = w.add(ctx, fmt.Sprintf("a/eu-west-1/other-%d/1", i)) }() // the last end with ctx
+		}
+		expect := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if n := strings.Count(log.String(), "a watch waits"); n != want {
+				t.Errorf("%s, the log says %d times that a watch waits, not %d", when, n, want)
+			}
+		}
+		expect("at first", others)
+		for i := range left {
+			w.remove(key(i))
+			expect("after a key has left", others)
+		}
+		time.Sleep(blockedEvery)
+		w.remove(key(left))
+		expect("a minute later", others+others-left-1)
+		if n := len(w.said); n != others-left-1 {
+			t.Errorf("%d clusters are kept", n)
+		}
+	})
+}
+
 // TestOneClusterHoldsNotAllWorkersOfItsAccount requires of a controller that leaves others of the account a worker.
 func TestOneClusterHoldsNotAllWorkersOfItsAccount(t *testing.T) {
 	t.Parallel()
