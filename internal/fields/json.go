@@ -8,7 +8,7 @@ import (
 
 // PrintJSON writes an answer as one JSON object: what Print prints, for programs.
 func PrintJSON(w io.Writer, a Answer, all bool) error {
-	out := document{Account: a.Account, Region: a.Region, Cluster: a.Cluster}
+	out := output{Account: a.Account, Region: a.Region, Cluster: a.Cluster}
 	if a.Resource != "" {
 		tree, object, err := buildTree(a, all)
 		if err != nil {
@@ -52,7 +52,7 @@ func PrintJSON(w io.Writer, a Answer, all bool) error {
 
 // The parts of the JSON. Names are kept; more may come.
 type (
-	document struct {
+	output struct {
 		Account  string          `json:"account"`
 		Region   string          `json:"region"`
 		Cluster  string          `json:"cluster"`

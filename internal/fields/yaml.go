@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/coracle-eks/coracle/internal/document"
 	"github.com/coracle-eks/coracle/internal/terminal"
 )
 
@@ -222,14 +223,18 @@ func (f *Field) uniform(owners []string) bool {
 	return same
 }
 
-// formatScalar returns a value as YAML has it on one line.
+// formatScalar returns a value as YAML has it on one line. The text is that of whoever wrote the object: it is read only
+// if it is one line, and no larger than it looks.
 func formatScalar(v any) string {
 	s, ok := v.(string)
 	if !ok {
 		return compactJSON(v)
 	}
+	if terminal.Visible(s) != s || document.CheckYAML([]byte(s)) != nil {
+		return quoteString(s)
+	}
 	var read any
-	if err := yaml.Unmarshal([]byte(s), &read); err == nil && read == any(s) && terminal.Visible(s) == s {
+	if err := yaml.Unmarshal([]byte(s), &read); err == nil && read == any(s) {
 		return s
 	}
 	return quoteString(s)

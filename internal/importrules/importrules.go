@@ -325,7 +325,7 @@ var Rules = []Rule{
 	{"internal/datadir", []string{"internal/diskspace", "internal/durable"},
 		[]string{"os/exec", "github.com/aws", "k8s.io"},
 		"it names files"},
-	{"internal/fields", []string{"internal/kube/managedfields", "internal/terminal"}, outside,
+	{"internal/fields", []string{"internal/document", "internal/kube/managedfields", "internal/terminal"}, outside,
 		"it reads managed fields and prints them: pure"},
 	{"internal/admin", []string{"internal/fields", "internal/terminal"}, outside,
 		"the commands' wire: both of its ends are elsewhere"},

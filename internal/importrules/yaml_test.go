@@ -25,7 +25,6 @@ var trusted = map[string]string{
 	"internal/document/document.go ParseYAML":                      "it makes nodes, and is how others make them",
 	"internal/catalog/configuration.go readConfiguration":          "it makes nodes, to count documents",
 	"internal/catalog/read.go readAddon":                           "a file of the operator's catalog",
-	"internal/fields/yaml.go formatScalar":                         "a command; its decoder bounds aliases itself",
 	"internal/host/simulated/pods.go podStages":                    "built in",
 	"internal/controller/controlplane/bootstrap.go parseManifests": "built in",
 }

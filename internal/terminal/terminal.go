@@ -26,7 +26,10 @@ func Visible(s string) string {
 	return b.String()
 }
 
-func isHidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+// isHidden reports whether a character is a control or format character, or separates lines or paragraphs.
+func isHidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
 
 // Fprintf is like [fmt.Fprintf], with the text of the arguments made [Visible]; the format may have tabs and
 // newlines.

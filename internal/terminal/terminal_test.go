@@ -16,6 +16,7 @@ func TestVisible(t *testing.T) {
 		"\u202egnp":               `\u202egnp`,
 		"a\xffb":                  "a\ufffdb",
 		"\u009b2J":                `\u009b2J`,
+		"a\u2028b\u2029\u0085":    `a\u2028b\u2029\u0085`,
 	} {
 		if got := Visible(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
