@@ -1,6 +1,7 @@
 package apiservertest_test
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -32,12 +33,15 @@ func TestNobodyGetsTheNamesOfTheAPIServer(t *testing.T) {
 		names   []string
 		ips     []net.IP
 		refused bool
+		signer  string
 	}{
-		"of-a-node":           {[]string{"ip-10-0-0-1.ec2.internal"}, []net.IP{net.IPv4(10, 0, 0, 1)}, false},
-		"of-the-api-server":   {[]string{"localhost"}, nil, true},
-		"in-another-case":     {[]string{"ip-10-0-0-1.ec2.internal", "LocalHost"}, nil, true},
-		"of-its-address":      {[]string{"ip-10-0-0-1.ec2.internal"}, []net.IP{net.IPv4(127, 0, 0, 1)}, true},
-		"of-its-ipv6-address": {nil, []net.IP{net.ParseIP("::ffff:127.0.0.1")}, true},
+		"of-a-node":           {[]string{"ip-10-0-0-1.ec2.internal"}, []net.IP{net.IPv4(10, 0, 0, 1)}, false, ""},
+		"of-the-api-server":   {[]string{"localhost"}, nil, true, ""},
+		"in-another-case":     {[]string{"ip-10-0-0-1.ec2.internal", "LocalHost"}, nil, true, ""},
+		"of-its-address":      {[]string{"ip-10-0-0-1.ec2.internal"}, []net.IP{net.IPv4(127, 0, 0, 1)}, true, ""},
+		"of-its-ipv6-address": {nil, []net.IP{net.ParseIP("::ffff:127.0.0.1")}, true, ""},
+		"for-clients":         {[]string{"localhost"}, nil, true, certificatesv1.KubeAPIServerClientSignerName},
+		"of-another-signer":   {[]string{"localhost"}, nil, false, "issuers.cert-manager.io/default.own"},
 	} {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 			Subject:  pkix.Name{CommonName: "system:node:x", Organization: []string{"system:nodes"}},
@@ -47,8 +51,9 @@ func TestNobodyGetsTheNamesOfTheAPIServer(t *testing.T) {
 		}
 		_, err = requests.Create(t.Context(), &certificatesv1.CertificateSigningRequest{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName,
-				Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			Spec: certificatesv1.CertificateSigningRequestSpec{
+				SignerName: cmp.Or(c.signer, certificatesv1.KubeletServingSignerName),
+				Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 				Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature,
 					certificatesv1.UsageServerAuth}},
 		}, metav1.CreateOptions{})
