@@ -17,8 +17,9 @@ func TestLongTextsAreCutInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log.Error("failed", "error", fmt.Errorf("%w", errors.New(long)), "text", long, "n", 7, "short", "b")
-		if n := out.Len(); n > 2*maxAttr+1024 || !strings.Contains(out.String(), "aaaa ...") {
+		log.Error("failed", "error", fmt.Errorf("%w", errors.New(long)), "text", long, "texts",
+			[]string{long}, "bytes", []byte(long), "n", 7, "list", []int{1}, "short", "b")
+		if n := out.Len(); n > 5*maxAttr+1024 || !strings.Contains(out.String(), "aaaa ...") {
 			t.Errorf("%s: a line of %d bytes", format, n)
 		}
 		if text := out.String()[out.Len()-32:]; !strings.Contains(text, "7") || !strings.Contains(text, "b") {

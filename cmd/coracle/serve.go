@@ -98,14 +98,14 @@ func (f *serveFlags) newLogger(w io.Writer) (*slog.Logger, error) {
 // maxAttr limits the bytes of a text in the log. Stacks have less; texts of users' own programs may have any number.
 const maxAttr = 64 << 10
 
-// cutAttr cuts a text that is logged.
+// cutAttr cuts a text that is logged, and lists and objects that have texts.
 func cutAttr(_ []string, a slog.Attr) slog.Attr {
 	text := ""
-	switch v := a.Value.Any().(type) {
-	case string:
-		text = v
-	case error:
-		text = v.Error()
+	switch a.Value.Kind() {
+	case slog.KindString:
+		text = a.Value.String()
+	case slog.KindAny:
+		text = fmt.Sprintf("%+v", a.Value.Any()) // as it is logged
 	}
 	if len(text) > maxAttr {
 		a.Value = slog.StringValue(strings.ToValidUTF8(text[:maxAttr], "") + " ...")

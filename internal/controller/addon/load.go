@@ -92,6 +92,7 @@ func (a *addon) saveState(ctx context.Context) error {
 	}
 	a.state.ModifiedAt = a.e.now()
 	row := store.Row[record.AddonState]{Key: a.row.Key(), Value: a.state, Revision: a.saved.Revision}
+	ctx = store.Paced(ctx) // pods say how often there is another issue
 	var err error
 	if row.Revision == 0 {
 		_, err = a.e.states.Create(ctx, row.Key, row.Value)
@@ -118,7 +119,7 @@ func (a *addon) finishUpdate(ctx context.Context, status ekstypes.UpdateStatus, 
 		return err
 	}
 	key := record.UpdateKey(a.row.Account, a.row.Region, a.row.Cluster, a.last.ID)
-	row, err := a.e.updates.Modify(ctx, key, func(u *record.Update) error {
+	row, err := a.e.updates.Modify(store.Paced(ctx), key, func(u *record.Update) error { // as saveState
 		if u.Status == ekstypes.UpdateStatusInProgress {
 			u.Status, u.Errors = status, errs
 		}

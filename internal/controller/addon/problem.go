@@ -32,6 +32,7 @@ func refused(code ekstypes.AddonIssueCode, passing bool, o record.AddonObject, t
 }
 
 func issueOf(code ekstypes.AddonIssueCode, text string, objects ...record.AddonObject) ekstypes.AddonIssue {
+	text = record.Reason(text)
 	issue := ekstypes.AddonIssue{Code: code, Message: &text}
 	for _, o := range objects {
 		issue.ResourceIds = append(issue.ResourceIds, resourceID(o))
@@ -64,7 +65,8 @@ func problemOf(o record.AddonObject, err error) error {
 		return unreachableProblem(err)
 	}
 	if errors.Is(err, errNoKind) {
-		return refused(ekstypes.AddonIssueCodeK8sResourceNotFound, false, o, fmt.Sprintf("%s: %v", resourceID(o), err))
+		return refused(ekstypes.AddonIssueCodeK8sResourceNotFound, false, o,
+			record.Reason(fmt.Sprintf("%s: %v", resourceID(o), err)))
 	}
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {

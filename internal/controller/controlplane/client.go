@@ -146,7 +146,7 @@ func (c *Controller) diedOften(name string) error {
 func (c *Controller) crashError(s process.Status) error {
 	component := componentOf(s.Name)
 	log := c.clusterDir(clusterOf(s.Name), "log", component+".log")
-	last := lastError(log)
+	last := record.Reason(lastError(log)) // components quote what users write
 	if strings.HasPrefix(last, fatal) && strings.Contains(last, "memory") {
 		last += fmt.Sprintf(
 			" (it needs more than its bound of %d MiB: the cluster has too many or too large objects, or an APIService "+

@@ -479,7 +479,7 @@ func (c *Controller) endUpdates(ctx context.Context, rows []store.Row[record.Upd
 			}
 			u.Status = ekstypes.UpdateStatusSuccessful
 			if failure != nil {
-				message := failure.Error()
+				message := record.Reason(failure.Error())
 				u.Status = ekstypes.UpdateStatusFailed
 				u.Errors = append(u.Errors, ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeUnknown,
 					ErrorMessage: &message})

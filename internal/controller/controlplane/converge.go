@@ -254,7 +254,7 @@ func (c *Controller) recordFailure(
 	var unbuilt *unbuiltError
 	change := transitionOf(seen, minor)
 	if change == create && errors.As(failure, &unbuilt) { // trying again will not help
-		return c.observe(ctx, cluster, func(o *record.ControlPlane) { o.Failed = unbuilt.Error() })
+		return c.observe(ctx, cluster, func(o *record.ControlPlane) { o.Failed = record.Reason(unbuilt.Error()) })
 	}
 	open = slices.DeleteFunc(open, func(r store.Row[record.Update]) bool {
 		return r.Value.Type != ekstypes.UpdateTypeVersionUpdate

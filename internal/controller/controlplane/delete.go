@@ -17,7 +17,7 @@ func (c *Controller) deletePlane(ctx context.Context, cluster record.Cluster) er
 		return nil
 	}
 	// The row says why deletion does not get on, and the key is tried again.
-	noted := c.observe(ctx, cluster, func(o *record.ControlPlane) { o.DeleteFailed = err.Error() })
+	noted := c.observe(ctx, cluster, func(o *record.ControlPlane) { o.DeleteFailed = record.Reason(err.Error()) })
 	if errors.Is(noted, store.ErrNotFound) {
 		noted = nil
 	}

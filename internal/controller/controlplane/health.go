@@ -26,14 +26,14 @@ func (c *Controller) checkHealth(cluster record.Cluster, err error) (issues []ek
 		}
 		after = recovered + time.Second
 		if s.Deaths >= tooOften {
-			add(ekstypes.ClusterIssueCodeInternalFailure, c.crashError(s).Error(), componentOf(s.Name))
+			add(ekstypes.ClusterIssueCodeInternalFailure, record.Reason(c.crashError(s).Error()), componentOf(s.Name))
 		}
 	}
 	if code, message := c.checkSecretsKey(cluster); code != "" {
 		add(code, message, cluster.EncryptionKeyARN)
 	}
 	if err != nil && !errors.Is(err, errSecretsKey) {
-		add(issueCode(err), err.Error(), cluster.Name)
+		add(issueCode(err), record.Reason(err.Error()), cluster.Name)
 	}
 	return issues, after
 }

@@ -122,9 +122,9 @@ func (c *Controller) checkSecretsKey(cluster record.Cluster) (ekstypes.ClusterIs
 	message := fmt.Sprintf("Secrets cannot be encrypted and decrypted with the KMS key %s", cluster.EncryptionKeyARN)
 	var api smithy.APIError
 	if !errors.As(err, &api) {
-		return ekstypes.ClusterIssueCodeInternalFailure, message + ": " + err.Error()
+		return ekstypes.ClusterIssueCodeInternalFailure, message + ": " + record.Reason(err.Error())
 	}
-	message += ": " + api.ErrorCode() + ": " + api.ErrorMessage()
+	message += ": " + api.ErrorCode() + ": " + record.Reason(api.ErrorMessage())
 	switch code := api.ErrorCode(); {
 	case code == "DisabledException":
 		return ekstypes.ClusterIssueCodeKmsKeyDisabled, message

@@ -44,7 +44,7 @@ func (p *podPass) chooseSubnet(
 	}
 	allowed, err := filterByAffinity(all, pod, p.cluster.Region)
 	if err != nil {
-		return nil, err.Error(), nil //nolint:nilerr // the pod's owner is told
+		return nil, client.Cut(err.Error()), nil //nolint:nilerr // the pod's owner is told
 	}
 	if len(allowed) == 0 {
 		return nil, "Pod's node affinity/selector matches no availability zone of the subnets of Fargate profile " +

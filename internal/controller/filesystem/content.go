@@ -49,7 +49,7 @@ func (c *Controller) ensureContent(ctx context.Context, f record.FileSystem) (re
 		content.Failure = "its content is not on this host: restore " + filepath.Dir(c.o.Dir.FileSystemRoot(f.ID))
 	default:
 		if made = c.makeContent(f.ID); made != nil {
-			content.Failure = made.Error()
+			content.Failure = record.Reason(made.Error())
 			if errors.Is(made, diskspace.ErrFull) { // it says how much is free: that changes all the time, this does not
 				content.Failure = "its directory cannot be made, because the disk is full: free some space, or inodes"
 			}

@@ -66,7 +66,7 @@ func parseRequest(request *certificatesv1.CertificateSigningRequest) (c *claim, 
 		err = r.CheckSignature()
 	}
 	if err != nil {
-		return nil, "the request cannot be read: " + err.Error()
+		return nil, "the request cannot be read: " + record.Reason(err.Error())
 	}
 	usages := slices.Sorted(slices.Values(spec.Usages))
 	withoutRSA := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}

@@ -251,7 +251,7 @@ func (r *Runner) runQuery(ctx context.Context, query store.Row[record.LogQuery])
 		out.Status = logstypes.QueryStatusTimeout
 		out.Reason = fmt.Sprintf("the query did not end within %s: ask for less time or fewer log groups", r.o.Timeout)
 	default:
-		out.Status, out.Reason = logstypes.QueryStatusFailed, err.Error()
+		out.Status, out.Reason = logstypes.QueryStatusFailed, record.Reason(err.Error())
 		r.o.Log.Warn("a Logs Insights query failed", "query", query.Value.ID, "text", query.Value.Text, "error", err)
 	}
 	crashEnded.Here()

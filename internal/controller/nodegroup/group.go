@@ -148,7 +148,7 @@ func (g *group) saveState(ctx context.Context) error {
 // finishUpdate ends the update in progress.
 func (g *group) finishUpdate(ctx context.Context, status ekstypes.UpdateStatus, errs ...ekstypes.ErrorDetail) error {
 	key := record.UpdateKey(g.row.Account, g.row.Region, g.row.Cluster, g.last.ID)
-	row, err := g.c.updates.Modify(ctx, key, func(u *record.Update) error {
+	row, err := g.c.updates.Modify(store.Paced(ctx), key, func(u *record.Update) error { // as saveState
 		if u.Status == ekstypes.UpdateStatusInProgress {
 			u.Status, u.Errors = status, errs
 		}

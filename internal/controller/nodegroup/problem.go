@@ -7,6 +7,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/apierror"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // problem is an error that the group's owner can do something about: it is shown as an issue instead of being logged.
@@ -17,8 +18,10 @@ func (p *problem) Error() string { return string(p.issue.Code) + ": " + *p.issue
 // issues are the health issues of a group.
 type issues []ekstypes.Issue
 
-// add adds an issue, or adds its resources to an issue with the same code and message.
+// add adds an issue, or adds its resources to an issue with the same code and message. Issues become errors of updates,
+// too.
 func (i *issues) add(issue ekstypes.Issue) {
+	issue.Message = ptr(record.Reason(*issue.Message))
 	for n, have := range *i {
 		if have.Code == issue.Code && *have.Message == *issue.Message {
 			for _, id := range issue.ResourceIds {

@@ -112,6 +112,7 @@ func (g *group) endUpdate(ctx context.Context, status ekstypes.UpdateStatus, err
 
 // failUpdate records why the update will fail, once the group is as it was before.
 func (g *group) failUpdate(ctx context.Context, code ekstypes.ErrorCode, message string, resources ...string) error {
+	message = record.Reason(message)
 	g.c.log.Warn("node group update fails", "cluster", g.row.Cluster, "nodegroup", g.row.Name, "update", g.last.ID,
 		"code", code, "reason", message)
 	g.state.RollingUpdate.Failing = &ekstypes.ErrorDetail{ErrorCode: code, ErrorMessage: &message, ResourceIds: resources}

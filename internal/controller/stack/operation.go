@@ -201,6 +201,7 @@ func (p *pass) enter(ctx context.Context, t transition) error {
 		return err
 	}
 	row.Revision = p.state.Revision
+	t.reason = bound(t.reason)
 	row.Value.Status, row.Value.Reason = t.status, t.reason
 	if t.edit != nil {
 		t.edit(&row.Value)

@@ -419,12 +419,12 @@ func (p *pass) events(events ...record.StackEvent) []store.Op {
 
 func (p *pass) stackEvent(status types.StackStatus, reason string) record.StackEvent {
 	return record.StackEvent{LogicalID: p.stack.Name, PhysicalID: p.stack.ARN(), Type: "AWS::CloudFormation::Stack",
-		Status: types.ResourceStatus(status), Reason: reason}
+		Status: types.ResourceStatus(status), Reason: bound(reason)}
 }
 
 // resourceEvent returns an event of a resource.
 func resourceEvent(id string, of record.StackPhysical, status types.ResourceStatus, reason string) record.StackEvent {
-	e := record.StackEvent{LogicalID: id, PhysicalID: of.ID(), Type: of.Type, Status: status, Reason: reason}
+	e := record.StackEvent{LogicalID: id, PhysicalID: of.ID(), Type: of.Type, Status: status, Reason: bound(reason)}
 	if len(of.Properties) < maxEventProperties {
 		e.Properties = of.Properties
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
@@ -227,6 +228,7 @@ func (p *pass) retry(ctx context.Context, row store.Row[record.StackResource], r
 // saveProgress records what a handler said of work that is not done.
 func (p *pass) saveProgress(ctx context.Context, row store.Row[record.StackResource], result resource.Result,
 	failing string) error {
+	failing = bound(failing)
 	w := *row.Value.Work
 	physicalID := w.Target.PhysicalID
 	if result.PhysicalID != "" {
@@ -394,7 +396,8 @@ func bound(text string) string {
 	if len(text) <= maxReason {
 		return text
 	}
-	return text[:maxReason] + "..."
+	const more = "..."
+	return strings.ToValidUTF8(text[:maxReason-len(more)], "") + more
 }
 
 // replaceInstead replaces a resource that its handler cannot update in place.

@@ -356,7 +356,7 @@ func (c *Controller) recordFailure(ctx context.Context, key string, i record.Ins
 		code = known.Code
 	}
 	c.log.Error("could not launch a machine", "instance", i.ID, "error", err)
-	m.FailureCode, m.Failure = code, err.Error()
+	m.FailureCode, m.Failure = code, record.Reason(err.Error())
 	if m.Boot > 1 || !m.LaunchedAt.IsZero() {
 		m.SystemStatus = ec2types.SummaryStatusImpaired
 		if m.ImpairedSince.IsZero() {

@@ -48,7 +48,7 @@ func (c *Controller) observe(ctx context.Context, key string, i record.Instance,
 		if m.LaunchedAt.IsZero() && i.Boot == 1 {
 			return c.recordFailure(ctx, key, i, m, &Failure{internalError, errText(s.Error)})
 		}
-		m.FailureCode, m.Failure = internalError, s.Error
+		m.FailureCode, m.Failure = internalError, record.Reason(s.Error)
 	case launch.Running:
 		if m.State != ec2types.InstanceStateNameRunning {
 			m.State, m.LaunchedAt = ec2types.InstanceStateNameRunning, s.Since

@@ -177,7 +177,7 @@ func (c *Controller) reconcile(ctx context.Context, vpc string) (reconcile.Resul
 func (c *Controller) report(ctx context.Context, t record.MountTarget, failure error) error {
 	now := record.MountTargetListener{MountTargetID: t.ID, Listening: failure == nil}
 	if failure != nil {
-		now.Failure = failure.Error()
+		now.Failure = record.Reason(failure.Error())
 	}
 	row, err := c.served.Get(ctx, t.Key())
 	if err == nil && row.Value == now {

@@ -295,7 +295,7 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 
 func fail(cause error, format string, args ...any) error {
-	return &failure{text: fmt.Sprintf(format, args...), cause: cause}
+	return &failure{text: record.Reason(fmt.Sprintf(format, args...)), cause: cause}
 }
 
 // discard detaches and removes the disk of a volume that is deleted.
