@@ -87,7 +87,7 @@ type Cluster struct {
 // WantedVersion returns the minor version that the control plane should serve: Version, unless last, the update named
 // by LastUpdateID, wanted it and has failed or was cancelled.
 func (c Cluster) WantedVersion(last Update) string {
-	if last.ID == c.LastUpdateID && last.Type == ekstypes.UpdateTypeVersionUpdate && last.PreviousVersion != "" &&
+	if last.ID == c.LastUpdateID && last.ChangesVersion() && last.PreviousVersion != "" &&
 		(last.Status == ekstypes.UpdateStatusFailed || last.Status == ekstypes.UpdateStatusCancelled) {
 		return last.PreviousVersion
 	}

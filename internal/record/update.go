@@ -22,12 +22,15 @@ type Update struct {
 	NodegroupID   string `json:",omitempty"` // of the group that had the name then
 	AddonName     string
 	AddonID       string `json:",omitempty"` // of the add-on that had the name then
-	Type          ekstypes.UpdateType
-	Params        []ekstypes.UpdateParam
-	Status        ekstypes.UpdateStatus
-	Errors        []ekstypes.ErrorDetail
-	CreatedAt     time.Time
-	// PreviousVersion is the version that a failed version update returns to, "1.35".
+	// CapabilityName and CapabilityID are those of a capability whose update it is.
+	CapabilityName string `json:",omitempty"`
+	CapabilityID   string `json:",omitempty"`
+	Type           ekstypes.UpdateType
+	Params         []ekstypes.UpdateParam
+	Status         ekstypes.UpdateStatus
+	Errors         []ekstypes.ErrorDetail
+	CreatedAt      time.Time
+	// PreviousVersion is the version that a failed version update or rollback returns to, "1.35".
 	PreviousVersion string
 	// PreviousTemplate is the template that a failed version update of a node group returns to. With Force, pods that
 	// cannot be evicted do not stop the update.
@@ -35,9 +38,17 @@ type Update struct {
 	Force            bool               `json:",omitempty"`
 	// PreviousAddon is the configuration that a failed update of an add-on returns to.
 	PreviousAddon *AddonConfig `json:",omitempty"`
+	// PreviousCapability is the configuration that a failed update of a capability returns to.
+	PreviousCapability *CapabilityConfig `json:",omitempty"`
 	// ClientRequestToken and RequestHash are of the request that started the update.
 	ClientRequestToken string
 	RequestHash        string
+}
+
+// ChangesVersion reports whether the update is of the minor version of a cluster or a node group: an upgrade, or a
+// rollback.
+func (u Update) ChangesVersion() bool {
+	return u.Type == ekstypes.UpdateTypeVersionUpdate || u.Type == ekstypes.UpdateTypeVersionRollback
 }
 
 // UpdateKey returns the key of an update.

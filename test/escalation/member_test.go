@@ -171,8 +171,11 @@ var notAuthorized = map[string]string{
 	"elasticloadbalancing:CreateTargetGroup.VpcId":       "AWS authorizes the target group",
 
 	"eks:*.UpdateId":                                           "belongs to what was updated, which is authorized",
-	"eks:*.CapabilityName":                                     "there are no capabilities",
+	"eks:CreateCapability.CapabilityName":                      "AWS authorizes the cluster",
+	"eks:*Capability.Configuration/*":                          "is content",
+	"eks:CreateEksAnywhereSubscription.Name":                   "names what is created, whose ARN has an ID",
 	"eks:DescribeInsight.Id":                                   "belongs to the cluster, which is authorized",
+	"eks:*.CertificateAuthorityId":                             "belongs to the cluster, which is authorized",
 	"eks:DescribeAddon[CV]*":                                   "is public data",
 	"eks:ListAccessEntries.AssociatedPolicyArn":                "selects among what the caller may read",
 	"eks:CreateAddon.AddonName":                                "AWS authorizes the cluster",

@@ -469,11 +469,6 @@ func TestRefusals(t *testing.T) {
 		{"upgrade to the unknown", ekstest.UpdateVersion("api", "1.37"), parameter, "unsupported Kubernetes version"},
 		{"upgrade of no cluster", ekstest.UpdateVersion("nobody", "1.36"), missing,
 			"No cluster found for name: nobody."},
-		{"rollback", func(ctx context.Context, c *eks.Client) error {
-			_, err := c.UpdateClusterVersion(ctx, &eks.UpdateClusterVersionInput{Name: aws.String("c"),
-				Version: aws.String("1.34"), RollbackConfig: &types.RollbackConfig{}})
-			return err
-		}, parameter, "…not implemented by Coracle"},
 		{"cancel an update", func(ctx context.Context, c *eks.Client) error {
 			_, err := c.CancelUpdate(ctx, &eks.CancelUpdateInput{Name: aws.String("busy"), UpdateId: busy.Update.Id})
 			return err

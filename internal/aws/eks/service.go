@@ -7,7 +7,9 @@
 //   - [addon]: EKS add-ons
 //   - [access]: access entries and access policies
 //   - [podidentity]: pod identity associations
-//   - [update]: update objects, of clusters, node groups and add-ons
+//   - [capability]: EKS capabilities
+//   - [subscription]: EKS Anywhere subscriptions
+//   - [update]: update objects, of clusters, node groups, add-ons and capabilities
 //   - [tagging]: tags, of all of them
 //
 // No part imports another. What they share is below them: [resource] has the objects in the store and what requests are
@@ -27,12 +29,14 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/access"
 	"github.com/coracle-eks/coracle/internal/aws/eks/addon"
+	"github.com/coracle-eks/coracle/internal/aws/eks/capability"
 	"github.com/coracle-eks/coracle/internal/aws/eks/cluster"
 	"github.com/coracle-eks/coracle/internal/aws/eks/fargate"
 	"github.com/coracle-eks/coracle/internal/aws/eks/nodegroup"
 	"github.com/coracle-eks/coracle/internal/aws/eks/podidentity"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
+	"github.com/coracle-eks/coracle/internal/aws/eks/subscription"
 	"github.com/coracle-eks/coracle/internal/aws/eks/tagging"
 	"github.com/coracle-eks/coracle/internal/aws/eks/update"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -77,14 +81,16 @@ type Options struct {
 
 // Service serves the EKS API. It is safe for concurrent use.
 type Service struct {
-	Access      *access.Service
-	Addons      *addon.Service
-	Clusters    *cluster.Service
-	Fargate     *fargate.Service
-	Nodegroups  *nodegroup.Service
-	PodIdentity *podidentity.Service
-	Tags        *tagging.Service
-	Updates     *update.Service
+	Access        *access.Service
+	Addons        *addon.Service
+	Capabilities  *capability.Service
+	Clusters      *cluster.Service
+	Fargate       *fargate.Service
+	Nodegroups    *nodegroup.Service
+	PodIdentity   *podidentity.Service
+	Subscriptions *subscription.Service
+	Tags          *tagging.Service
+	Updates       *update.Service
 }
 
 // New returns the service over the tables of o.Store.
@@ -100,18 +106,20 @@ func New(o Options) *Service {
 	})
 	profiles := fargate.New(records, principals, o.FargateProfilesPerCluster)
 	return &Service{
-		Access: entries,
-		Addons: addon.New(records, principals, o.Catalog),
+		Access:       entries,
+		Addons:       addon.New(records, principals, o.Catalog),
+		Capabilities: capability.New(records, principals, entries),
 		Clusters: cluster.New(cluster.Options{
 			Records: records, Principals: principals, AccessEntries: entries, Nodegroups: nodegroups,
 			FargateProfiles: profiles, Advertise: o.Advertise, KMS: o.KMS, PerRegion: o.ClustersPerRegion,
 			MayAdd: o.MayAddCluster,
 		}),
-		Fargate:     profiles,
-		Nodegroups:  nodegroups,
-		PodIdentity: podidentity.New(records, principals),
-		Tags:        tagging.New(records),
-		Updates:     update.New(records),
+		Fargate:       profiles,
+		Nodegroups:    nodegroups,
+		PodIdentity:   podidentity.New(records, principals),
+		Subscriptions: subscription.New(records),
+		Tags:          tagging.New(records),
+		Updates:       update.New(records),
 	}
 }
 
@@ -120,10 +128,12 @@ func New(o Options) *Service {
 func (s *Service) Register(mux *wire.Mux) {
 	s.Access.Register(mux)
 	s.Addons.Register(mux)
+	s.Capabilities.Register(mux)
 	s.Clusters.Register(mux)
 	s.Fargate.Register(mux)
 	s.Nodegroups.Register(mux)
 	s.PodIdentity.Register(mux)
+	s.Subscriptions.Register(mux)
 	s.Tags.Register(mux)
 	s.Updates.Register(mux)
 }

@@ -4,7 +4,7 @@
 // etcd, a security group and network interfaces in its VPC, an API server, a controller manager and a scheduler (and a
 // cloud controller manager, where the AWS APIs can be reached), and the objects that EKS creates in a new cluster. It
 // is the only writer of ControlPlanes, ControlPlaneSecrets and Issuers, and ends the Updates of clusters (package
-// logshipper, which ships the logs of the components, ends LoggingUpdates).
+// logshipper, which ships the logs of the components, ends LoggingUpdates) and the InsightsRefreshes.
 //
 // Each step in the life of a cluster is idempotent:
 //
@@ -172,6 +172,7 @@ type Controller struct {
 	issuers       store.Table[record.Issuer]
 	updates       store.Table[record.Update]
 	accessEntries store.Table[record.AccessEntry]
+	refreshes     store.Table[record.InsightsRefresh]
 
 	ports     *turn.Places // one, to choose ports; no account has two clusters that wait for others
 	starts    *turn.Places // of new clusters at once; each account leaves one to others, as an API server may take long
@@ -251,6 +252,7 @@ func New(o Options) *Controller {
 		issuers:       record.Issuers(o.Store),
 		updates:       record.Updates(o.Store),
 		accessEntries: record.AccessEntries(o.Store),
+		refreshes:     record.InsightsRefreshes(o.Store),
 		ports:         turn.Shared(1, 0),
 		starts:        turn.Shared(atOnce, 1),
 		handovers:     turn.Shared(atOnce, 1),
@@ -267,6 +269,7 @@ func (c *Controller) Controller() reconcile.Controller {
 		Reconcile: c.Reconcile,
 		Sources: []reconcile.Source{
 			reconcile.Table(c.clusters, ""),
+			reconcile.Table(c.refreshes, ""),
 			reconcile.Mapped(c.updates, "", func(key string) []string {
 				parts := store.Parts(key)
 				return []string{record.ClusterKey(parts[0], parts[1], parts[2])}
@@ -351,7 +354,15 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return c.recordOutcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
+	refresh, err := c.openRefresh(ctx, cluster)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := c.recordOutcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
+	if ctx.Err() != nil {
+		return result, err
+	}
+	return result, errors.Join(err, c.endRefresh(ctx, refresh))
 }
 
 // errUnwanted is the cause that ends what is done for a cluster which is being deleted.
@@ -464,7 +475,7 @@ func (c *Controller) openUpdates(ctx context.Context, cluster record.Cluster) ([
 	}
 	return slices.DeleteFunc(rows, func(r store.Row[record.Update]) bool {
 		u := r.Value
-		return u.ClusterID != cluster.ID || u.NodegroupName != "" || u.AddonName != "" ||
+		return u.ClusterID != cluster.ID || u.NodegroupName != "" || u.AddonName != "" || u.CapabilityName != "" ||
 			u.Type == ekstypes.UpdateTypeLoggingUpdate || u.Status != ekstypes.UpdateStatusInProgress
 	}), nil
 }

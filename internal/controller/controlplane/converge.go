@@ -61,7 +61,7 @@ func (c *Controller) Converge(
 	}
 	change := transitionOf(seen, minor)
 	if change == upgrade {
-		c.log.Info("upgrading a cluster", "cluster", cluster.Name, "from", seen.Version, "to", minor)
+		c.log.Info("changing the version of a cluster", "cluster", cluster.Name, "from", seen.Version, "to", minor)
 	}
 
 	p, components, err := c.runComponents(ctx, cluster, minor, change)
@@ -257,16 +257,20 @@ func (c *Controller) recordFailure(
 		return c.observe(ctx, cluster, func(o *record.ControlPlane) { o.Failed = record.Reason(unbuilt.Error()) })
 	}
 	open = slices.DeleteFunc(open, func(r store.Row[record.Update]) bool {
-		return r.Value.Type != ekstypes.UpdateTypeVersionUpdate
+		return !r.Value.ChangesVersion()
 	})
 	if change != upgrade || ctx.Err() != nil || len(open) == 0 {
 		return failure
 	}
-	c.log.Error("upgrade failed; the former version serves", "cluster", cluster.Name,
+	what := "upgrade"
+	if open[0].Value.Type == ekstypes.UpdateTypeVersionRollback {
+		what = "rollback"
+	}
+	c.log.Error(what+" failed; the former version serves", "cluster", cluster.Name,
 		"from", seen.Version, "to", minor, "error", failure)
 	crashUpgradeFailing.Here()
-	failure = fmt.Errorf("the upgrade from %s to %s failed, and %s serves again: %w",
-		seen.Version, minor, seen.Version, failure)
+	failure = fmt.Errorf("the %s from %s to %s failed, and %s serves again: %w",
+		what, seen.Version, minor, seen.Version, failure)
 	// The end of the update makes the former version the wanted one.
 	return errors.Join(c.endUpdates(ctx, open, failure), c.Converge(ctx, cluster, seen, seen.Version))
 }

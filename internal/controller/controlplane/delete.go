@@ -89,7 +89,7 @@ func (c *Controller) deleteRecords(ctx context.Context, cluster record.Cluster) 
 		return err
 	}
 	return c.o.Store.Txn(ctx, c.planes.RemoveOp(key), c.secrets.RemoveOp(key), c.issuers.RemoveOp(store.Key(cluster.ID)),
-		c.clusters.DeleteOp(row))
+		c.refreshes.RemoveOp(key), c.clusters.DeleteOp(row))
 }
 
 // deleteBelow removes the records of a table whose keys begin with prefix.

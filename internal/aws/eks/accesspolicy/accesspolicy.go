@@ -6,9 +6,9 @@
 // where NonResourceURLs and cluster-wide resources have no place.
 //
 // The rules are the published ones, but for two kinds of policies. Those of EKS Auto Mode are published in prose and
-// follow it; the names of the leases that they speak of are not published, and ours. Policies of AWS services whose
-// rules are not published at all (EMR jobs, SageMaker HyperPod, EKS capabilities) are left out, for they could only be
-// listed and grant nothing.
+// follow it; the names of the leases that they speak of are not published, and ours. So do those of the EKS capability
+// for kro. Policies of AWS services whose rules are not published at all (EMR jobs, SageMaker HyperPod, the other EKS
+// capabilities) are left out, for they could only be listed and grant nothing.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
 package accesspolicy
@@ -24,6 +24,7 @@ const arnPrefix = "arn:aws:eks::aws:cluster-access-policy/"
 const (
 	ClusterAdmin = arnPrefix + "AmazonEKSClusterAdminPolicy"
 	AutoNode     = arnPrefix + "AmazonEKSAutoNodePolicy"
+	KRO          = arnPrefix + "AmazonEKSKROPolicy"
 )
 
 // Policy is an access policy.

@@ -156,6 +156,15 @@ var policies = []Policy{
 		on("coordination.k8s.io", "leases", "get", "watch"))},
 	{"AmazonEKSEditPolicy", editRules},
 	{"AmazonEKSHybridPolicy", []Rule{on("*", "nodes", "list")}},
+	// "Permissions to watch and manage ResourceGraphDefinitions and create instances of custom resources": kro.run, its
+	// CustomResourceDefinitions, leases and events.
+	// https://docs.aws.amazon.com/eks/latest/userguide/capabilities-security.html
+	{"AmazonEKSKROPolicy", slices.Concat(events, []Rule{
+		on("kro.run", "*", all...),
+		on("internal.kro.run", "*", all...),
+		on("apiextensions.k8s.io", "customresourcedefinitions", all...),
+		on("coordination.k8s.io", "leases", slices.Concat(read, write)...),
+	})},
 	{"AmazonEKSLoadBalancingClusterPolicy", slices.Concat(events, []Rule{
 		on("", "pods nodes endpoints namespaces", read...),
 		on("", "pods/status", "update", "patch"),

@@ -40,6 +40,8 @@ type AccessEntries interface {
 type Nodegroups interface {
 	// TooOldFor names the node groups of a cluster whose nodes could not follow it to a minor version; "" without any.
 	TooOldFor(ctx context.Context, version string, c record.Cluster) (string, error)
+	// TooNewFor names the node groups of a cluster whose nodes are newer than a minor version; "" without any.
+	TooNewFor(ctx context.Context, version string, c record.Cluster) (string, error)
 }
 
 // FargateProfiles knows the versions of Fargate nodes.
@@ -80,6 +82,7 @@ type Service struct {
 	securityGroups  store.Table[record.SecurityGroup]
 	vpcs            store.Table[record.VPC]
 	upgradeChecks   store.Table[record.Insights]
+	refreshes       store.Table[record.InsightsRefresh]
 	perRegion       int
 	mayAdd          func(ofAccount, all int) bool
 	creating        *turn.Places
@@ -100,6 +103,7 @@ func New(o Options) *Service {
 		securityGroups:  record.SecurityGroups(rows),
 		vpcs:            record.VPCs(rows),
 		upgradeChecks:   record.InsightsOf(rows),
+		refreshes:       record.InsightsRefreshes(rows),
 		perRegion:       cmp.Or(o.PerRegion, DefaultPerRegion),
 		mayAdd:          o.MayAdd,
 		creating:        turn.Shared(1, 0),
@@ -110,7 +114,7 @@ func New(o Options) *Service {
 func (s *Service) Register(mux *wire.Mux) {
 	for _, handlers := range [][]wire.Handler{
 		s.handlers(),
-		s.attachedHandlers(),
+		s.certificateAuthorityHandlers(),
 		s.configHandlers(),
 		s.connectedHandlers(),
 		s.createHandlers(),
@@ -118,6 +122,7 @@ func (s *Service) Register(mux *wire.Mux) {
 		s.encryptionHandlers(),
 		s.identityProviderHandlers(),
 		s.insightHandlers(),
+		s.insightsRefreshHandlers(),
 		s.versionHandlers(),
 	} {
 		mux.Register(wire.EKS, handlers...)
@@ -220,9 +225,10 @@ func (s *Service) ListClusters(ctx context.Context, in *eks.ListClustersInput) (
 	return &eks.ListClustersOutput{Clusters: page, NextToken: next}, nil
 }
 
-// servedVersion returns the minor version that describe shows: as on EKS the old one until an upgrade has succeeded.
+// servedVersion returns the minor version that describe shows: as on EKS the old one until an upgrade or a rollback has
+// succeeded.
 func servedVersion(c record.Cluster, last record.Update) string {
-	if last.Type == types.UpdateTypeVersionUpdate && last.Status == types.UpdateStatusInProgress {
+	if last.ChangesVersion() && last.Status == types.UpdateStatusInProgress {
 		return last.PreviousVersion
 	}
 	return c.WantedVersion(last)

@@ -83,5 +83,10 @@ func (s *Service) deletable(ctx context.Context, c record.Cluster) error {
 	} else if len(profiles) > 0 {
 		return exception.InUse(c.Name, "Cluster has fargate profiles attached")
 	}
+	if capabilities, err := s.CapabilitiesOf(ctx, c); err != nil {
+		return err
+	} else if len(capabilities) > 0 {
+		return exception.InUse(c.Name, "Cluster has capabilities attached")
+	}
 	return nil
 }

@@ -36,39 +36,44 @@ func (s *Service) versionHandlers() []wire.Handler {
 	}
 }
 
-// UpdateClusterVersion upgrades a control plane to the next minor version. Neither skips nor the way back are served;
-// the latter AWS has as version rollback.
+// UpdateClusterVersion upgrades a control plane to the next minor version, or rolls it back to the one before.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
 func (s *Service) UpdateClusterVersion(
 	ctx context.Context, in *eks.UpdateClusterVersionInput,
 ) (*eks.UpdateClusterVersionOutput, error) {
 	name := aws.ToString(in.Name)
-	if in.RollbackConfig != nil {
-		return nil, exception.InvalidParameter(
-			name, "Version rollback is not implemented by Coracle: leave rollbackConfig out",
-		)
+	if err := checkRollbackConfig(name, in.RollbackConfig); err != nil {
+		return nil, err
+	}
+	row, err := s.Cluster(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	to, ok := kubernetes.Lookup(aws.ToString(in.Version))
 	if !ok {
-		if _, err := s.Cluster(ctx, name); err != nil {
-			return nil, err
-		}
 		return nil, unsupportedVersion(name)
+	}
+	_, last, err := s.Observe(ctx, row.Value)
+	if err != nil {
+		return nil, err
+	}
+	now := row.Value.WantedVersion(last)
+	// A repeated request is one for the version that the cluster has by now, or is about to have.
+	repeated := to.Minor == now && last.Type == types.UpdateTypeVersionRollback
+	if repeated || kubernetes.MinorNumber(to.Minor) < kubernetes.MinorNumber(now) {
+		return s.rollBack(ctx, in, to)
+	}
+	if in.RollbackConfig != nil {
+		return nil, exception.InvalidParameter(name, "rollbackConfig can only be specified for a version rollback")
 	}
 	update, err := s.startUpdate(ctx, change{
 		cluster: name, token: in.ClientRequestToken, request: in, kind: types.UpdateTypeVersionUpdate,
 		apply: func(c *record.Cluster, _ record.ControlPlane, u *record.Update) ([]store.Op, error) {
 			if kubernetes.MinorNumber(to.Minor) != kubernetes.MinorNumber(c.Version)+1 {
-				return nil, exception.InvalidParameter(
-					name, "Unsupported Kubernetes minor version update from %s to %s", c.Version, to.Minor,
-				)
+				return nil, unsupportedUpdate(c, to)
 			}
-			if c.SupportType == types.SupportTypeStandard && to.Support(s.Now()) != kubernetes.StandardSupport {
-				return nil, exception.InvalidParameter(
-					name,
-					"Kubernetes version %s is in extended support: set the cluster's upgradePolicy to EXTENDED first",
-					to.Minor,
-				)
+			if err := s.checkSupport(c, to); err != nil {
+				return nil, err
 			}
 			if names, err := s.nodegroups.TooOldFor(ctx, to.Minor, *c); err != nil {
 				return nil, err
@@ -118,6 +123,24 @@ func (s *Service) refuseByInsights(ctx context.Context, c record.Cluster) error 
 					". Resolve it, or set force to override upgrade-blocking readiness checks.",
 			)}
 		}
+	}
+	return nil
+}
+
+func unsupportedUpdate(c *record.Cluster, to kubernetes.Version) error {
+	return exception.InvalidParameter(
+		c.Name, "Unsupported Kubernetes minor version update from %s to %s", c.Version, to.Minor,
+	)
+}
+
+// checkSupport demands that the upgrade policy of a cluster lets it have a version.
+func (s *Service) checkSupport(c *record.Cluster, to kubernetes.Version) error {
+	if c.SupportType == types.SupportTypeStandard && to.Support(s.Now()) != kubernetes.StandardSupport {
+		return exception.InvalidParameter(
+			c.Name,
+			"Kubernetes version %s is in extended support: set the cluster's upgradePolicy to EXTENDED first",
+			to.Minor,
+		)
 	}
 	return nil
 }

@@ -44,6 +44,9 @@ const (
 
 	IRSARole = "arn:aws:iam::" + Account + ":role/irsa" // for service accounts, by OIDC
 	PodRole  = "arn:aws:iam::" + Account + ":role/pods" // by EKS Pod Identity
+
+	CapabilityRole      = "arn:aws:iam::" + Account + ":role/capability" // for EKS capabilities
+	OtherCapabilityRole = "arn:aws:iam::" + Account + ":role/other-capability"
 )
 
 // Today is in standard support of 1.34 to 1.36 and in extended support of 1.33.
@@ -229,6 +232,12 @@ func (f *Fixture) Seed() {
 			),
 		),
 	)
+	toCapabilities := func(actions string) string {
+		return trust(`{"Effect":"Allow","Principal":{"Service":"` + principal.Capabilities + `"},"Action":[` + actions + `]}`)
+	}
+	role("/", "capability", toCapabilities(`"sts:AssumeRole","sts:TagSession"`))
+	role("/", "other-capability", toCapabilities(`"sts:AssumeRole","sts:TagSession"`))
+	role("/", "untagged-capability", toCapabilities(`"sts:AssumeRole"`))
 	role("/", "untagged-pods", trust(toPods(`"sts:AssumeRole"`, "")))
 	role(
 		"/teams/tooling/",

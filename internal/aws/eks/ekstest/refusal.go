@@ -23,6 +23,9 @@ func (f *Fixture) Contents() map[string]int64 {
 	collect(f, all, "fargateprofile", record.FargateProfiles(f.Store))
 	collect(f, all, "addon", record.Addons(f.Store))
 	collect(f, all, "association", record.PodIdentityAssociations(f.Store))
+	collect(f, all, "capability", record.Capabilities(f.Store))
+	collect(f, all, "subscription", record.AnywhereSubscriptions(f.Store))
+	collect(f, all, "insightsrefresh", record.InsightsRefreshes(f.Store))
 	return all
 }
 

@@ -1,5 +1,6 @@
 // Package exception makes the exceptions with which the EKS API refuses a request: types of AWS's SDK, with a message
-// that explains what is wrong, and the name of the cluster, node group, add-on or Fargate profile that it is about.
+// that explains what is wrong, and the name of the cluster, node group, add-on, Fargate profile or subscription that it
+// is about.
 package exception
 
 import (
@@ -12,8 +13,9 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
-// About names what an exception is about: a cluster, or a node group, an add-on or a Fargate profile of it.
-type About struct{ Cluster, Nodegroup, Addon, FargateProfile string }
+// About names what an exception is about: a cluster, or a node group, an add-on or a Fargate profile of it; or an EKS
+// Anywhere subscription, by its ID.
+type About struct{ Cluster, Nodegroup, Addon, FargateProfile, Subscription string }
 
 // InvalidParameter returns an InvalidParameterException.
 func (a About) InvalidParameter(format string, args ...any) error {
@@ -23,16 +25,18 @@ func (a About) InvalidParameter(format string, args ...any) error {
 		NodegroupName:      named(a.Nodegroup),
 		AddonName:          named(a.Addon),
 		FargateProfileName: named(a.FargateProfile),
+		SubscriptionId:     named(a.Subscription),
 	}
 }
 
 // InvalidRequest returns an InvalidRequestException.
 func (a About) InvalidRequest(format string, args ...any) error {
 	return &types.InvalidRequestException{
-		Message:       new(fmt.Sprintf(format, args...)),
-		ClusterName:   named(a.Cluster),
-		NodegroupName: named(a.Nodegroup),
-		AddonName:     named(a.Addon),
+		Message:        new(fmt.Sprintf(format, args...)),
+		ClusterName:    named(a.Cluster),
+		NodegroupName:  named(a.Nodegroup),
+		AddonName:      named(a.Addon),
+		SubscriptionId: named(a.Subscription),
 	}
 }
 
@@ -54,6 +58,7 @@ func (a About) NotFound(format string, args ...any) error {
 		NodegroupName:      named(a.Nodegroup),
 		AddonName:          named(a.Addon),
 		FargateProfileName: named(a.FargateProfile),
+		SubscriptionId:     named(a.Subscription),
 	}
 }
 

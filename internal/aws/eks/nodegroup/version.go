@@ -198,6 +198,17 @@ func position(images []ami.Image, release string) int {
 // TooOldFor returns the names of a cluster's node groups whose nodes could not follow it to a minor version.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
 func (s *Service) TooOldFor(ctx context.Context, version string, c record.Cluster) (string, error) {
+	return s.namesOf(ctx, c, func(has int) bool { return has < kubernetes.MinorNumber(version)-oldestNode })
+}
+
+// TooNewFor returns the names of a cluster's node groups whose nodes are newer than a minor version, which no kubelet
+// may be.
+func (s *Service) TooNewFor(ctx context.Context, version string, c record.Cluster) (string, error) {
+	return s.namesOf(ctx, c, func(has int) bool { return has > kubernetes.MinorNumber(version) })
+}
+
+// namesOf returns the names of a cluster's node groups whose nodes have a minor version that meets a condition.
+func (s *Service) namesOf(ctx context.Context, c record.Cluster, is func(minor int) bool) (string, error) {
 	groups, err := s.NodegroupsOf(ctx, c)
 	if err != nil {
 		return "", err
@@ -208,8 +219,7 @@ func (s *Service) TooOldFor(ctx context.Context, version string, c record.Cluste
 		if err != nil {
 			return "", err
 		}
-		if has := madeFrom(n, state, last).Version; has != "" &&
-			kubernetes.MinorNumber(has) < kubernetes.MinorNumber(version)-oldestNode {
+		if has := madeFrom(n, state, last).Version; has != "" && is(kubernetes.MinorNumber(has)) {
 			names = append(names, n.Name)
 		}
 	}

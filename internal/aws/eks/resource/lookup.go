@@ -76,6 +76,50 @@ func (r *Records) AddonsOf(ctx context.Context, c record.Cluster) ([]record.Addo
 	return ValuesOf(ctx, r.Addons, c, func(a record.Addon) string { return a.ClusterID })
 }
 
+// Capability returns a copy of a capability of the caller's cluster, and the cluster; or a ResourceNotFoundException.
+func (r *Records) Capability(
+	ctx context.Context, cluster, name string,
+) (store.Row[record.Capability], store.Row[record.Cluster], error) {
+	c, err := r.Cluster(ctx, cluster)
+	if err != nil {
+		return store.Row[record.Capability]{}, c, err
+	}
+	row, err := r.Capabilities.Copy(ctx, record.CapabilityKey(c.Value.Account, c.Value.Region, cluster, name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ClusterID != c.Value.ID {
+		return row, c, exception.NotFound(cluster, "No capability found with name: %s in cluster: %s.", name, cluster)
+	}
+	return row, c, err
+}
+
+// CapabilitiesOf returns a cluster's capabilities, by name.
+func (r *Records) CapabilitiesOf(ctx context.Context, c record.Cluster) ([]record.Capability, error) {
+	return ValuesOf(ctx, r.Capabilities, c, func(p record.Capability) string { return p.ClusterID })
+}
+
+// Subscription returns a copy of an EKS Anywhere subscription of the caller's account and region, or a
+// ResourceNotFoundException.
+func (r *Records) Subscription(ctx context.Context, id string) (store.Row[record.AnywhereSubscription], error) {
+	key, err := r.SubscriptionKey(ctx, id)
+	if err != nil {
+		return store.Row[record.AnywhereSubscription]{}, err
+	}
+	row, err := r.Subscriptions.Copy(ctx, key)
+	if key == "" || errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ID != id {
+		return row, exception.About{Subscription: id}.NotFound("No subscription found for id: %s.", id)
+	}
+	return row, err
+}
+
+// SubscriptionKey returns the key of the EKS Anywhere subscription with an ID, "" when there is none.
+func (r *Records) SubscriptionKey(ctx context.Context, id string) (string, error) {
+	at := ScopeOf(ctx)
+	rows, _, err := record.AnywhereSubscriptionsByID(r.Store).Page(ctx, store.Key(at.Account, at.Region, id), "", 1)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0].Key, nil
+}
+
 // AssociationsIn returns the pod identity associations of a cluster.
 func (r *Records) AssociationsIn(
 	ctx context.Context, c record.Cluster,

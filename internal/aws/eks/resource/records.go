@@ -29,6 +29,8 @@ type Records struct {
 	FargateProfiles store.Table[record.FargateProfile]
 	Addons          store.Table[record.Addon]
 	Associations    store.Table[record.PodIdentityAssociation]
+	Capabilities    store.Table[record.Capability]
+	Subscriptions   store.Table[record.AnywhereSubscription]
 
 	Now func() time.Time
 }
@@ -46,6 +48,8 @@ func NewRecords(s *store.Store, now func() time.Time) *Records {
 		FargateProfiles: record.FargateProfiles(s),
 		Addons:          record.Addons(s),
 		Associations:    record.PodIdentityAssociations(s),
+		Capabilities:    record.Capabilities(s),
+		Subscriptions:   record.AnywhereSubscriptions(s),
 		Now:             now,
 	}
 }

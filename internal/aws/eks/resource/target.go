@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -116,6 +117,41 @@ func (r *Records) OnAddon(ctx context.Context, action string, cluster, name *str
 	}
 	t := NewTarget(action, a.ARN())
 	Conditions(t.Conditions).ResourceTags(a.Tags)
+	return []wire.Target{t}, nil
+}
+
+// OnCapability returns a capability as the target. The ARN of one that does not exist has a "*" for its type and ID.
+func (r *Records) OnCapability(ctx context.Context, action string, cluster, name *string) ([]wire.Target, error) {
+	at := ScopeOf(ctx)
+	c := record.Capability{
+		Account: at.Account, Region: at.Region, Cluster: aws.ToString(cluster), Name: aws.ToString(name), ID: "*",
+	}
+	row, err := r.Capabilities.Get(ctx, c.Key())
+	switch {
+	case err == nil:
+		c = row.Value
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, err
+	}
+	t := NewTarget(action, c.ARN())
+	Conditions(t.Conditions).ResourceTags(c.Tags)
+	return []wire.Target{t}, nil
+}
+
+// OnSubscription returns an EKS Anywhere subscription as the target, whether or not it exists.
+func (r *Records) OnSubscription(ctx context.Context, action string, id *string) ([]wire.Target, error) {
+	at := ScopeOf(ctx)
+	s := record.AnywhereSubscription{Account: at.Account, Region: at.Region, ID: aws.ToString(id)}
+	row, err := r.Subscription(ctx, s.ID)
+	var missing *types.ResourceNotFoundException
+	switch {
+	case err == nil:
+		s = row.Value
+	case !errors.As(err, &missing): // the operation says so, to those who may ask
+		return nil, err
+	}
+	t := NewTarget(action, s.ARN())
+	Conditions(t.Conditions).ResourceTags(s.Tags)
 	return []wire.Target{t}, nil
 }
 

@@ -24,9 +24,9 @@ type Attempt struct {
 	Before *types.Update
 }
 
-// StartUpdate records a change and its update object, both or neither. A cluster, a node group and an add-on have one
-// update at a time: the operations that check returns fail unless the object is as it was when no update was found in
-// progress, and every update writes the object. check may run several times.
+// StartUpdate records a change and its update object, both or neither. A cluster, a node group, an add-on and a
+// capability have one update at a time: the operations that check returns fail unless the object is as it was when no
+// update was found in progress, and every update writes the object. check may run several times.
 func (r *Records) StartUpdate(ctx context.Context, check func() (Attempt, error)) (*types.Update, error) {
 	for {
 		a, err := check()
@@ -43,9 +43,14 @@ func (r *Records) StartUpdate(ctx context.Context, check func() (Attempt, error)
 	}
 }
 
-// UpdateOwner names what an update is of: the node group or the add-on with that ID, or with neither the cluster
-// itself.
-type UpdateOwner struct{ NodegroupID, AddonID string }
+// UpdateOwner names what an update is of: the node group, the add-on or the capability with that ID, or with none of
+// them the cluster itself.
+type UpdateOwner struct{ NodegroupID, AddonID, CapabilityID string }
+
+// OwnerOf returns what an update is of.
+func OwnerOf(u record.Update) UpdateOwner {
+	return UpdateOwner{u.NodegroupID, u.AddonID, u.CapabilityID}
+}
 
 // NewAttempt returns a new update of a cluster, or of what it has; or the one that the request, an input structure of
 // the SDK, has started before.
@@ -54,7 +59,7 @@ func (r *Records) NewAttempt(
 ) (Attempt, error) {
 	u := record.Update{
 		ID: uuid.NewString(), Cluster: c.Name, ClusterID: c.ID, NodegroupID: of.NodegroupID, AddonID: of.AddonID,
-		Type: kind, Status: types.UpdateStatusInProgress, CreatedAt: r.Timestamp(),
+		CapabilityID: of.CapabilityID, Type: kind, Status: types.UpdateStatusInProgress, CreatedAt: r.Timestamp(),
 		ClientRequestToken: aws.ToString(token), RequestHash: wire.Fingerprint(request),
 	}
 	a := Attempt{key: record.UpdateKey(c.Account, c.Region, c.Name, u.ID), Update: u}
@@ -75,12 +80,10 @@ func (r *Records) NewAttempt(
 	return a, nil
 }
 
-// UpdatesOf returns the updates of a cluster, or of one of its node groups or add-ons.
+// UpdatesOf returns the updates of a cluster, or of one of its node groups, add-ons or capabilities.
 func (r *Records) UpdatesOf(ctx context.Context, c record.Cluster, of UpdateOwner) ([]record.Update, error) {
 	all, err := ValuesOf(ctx, r.Updates, c, func(u record.Update) string { return u.ClusterID })
-	return slices.DeleteFunc(
-		all, func(u record.Update) bool { return (UpdateOwner{u.NodegroupID, u.AddonID}) != of },
-	), err
+	return slices.DeleteFunc(all, func(u record.Update) bool { return OwnerOf(u) != of }), err
 }
 
 // DescribeUpdate returns an update as the API shows it.

@@ -4,6 +4,7 @@
 package tagging
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,14 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, error) {
 		return tagged{}, notFound(arn)
 	}
 	kind, rest, _ := strings.Cut(parts[5], "/")
+	if kind == "eks-anywhere-subscription" {
+		key, err := s.SubscriptionKey(ctx, rest)
+		if err != nil || key == "" {
+			return tagged{}, cmp.Or(err, notFound(arn))
+		}
+		return find(ctx, s.Subscriptions, key, arn,
+			func(v *record.AnywhereSubscription) (string, *map[string]string) { return v.ARN(), &v.Tags })
+	}
 	cluster, rest, nested := strings.Cut(rest, "/")
 	row, err := s.Clusters.Get(ctx, at.ClusterKey(cluster))
 	if errors.Is(err, store.ErrNotFound) && kind == "cluster" && !nested {
@@ -81,6 +90,13 @@ func (s *Service) resourceOf(ctx context.Context, arn string) (tagged, error) {
 		return find(ctx, s.Addons, record.AddonKey(c.Account, c.Region, c.Name, name), arn,
 			func(a *record.Addon) (string, *map[string]string) {
 				return ofCluster(c, a.ClusterID, a.ARN()), &a.Tags
+			})
+	case kind == "capability":
+		_, rest, _ := strings.Cut(rest, "/") // the type is before the name
+		name, _, _ := strings.Cut(rest, "/")
+		return find(ctx, s.Capabilities, record.CapabilityKey(c.Account, c.Region, c.Name, name), arn,
+			func(v *record.Capability) (string, *map[string]string) {
+				return ofCluster(c, v.ClusterID, v.ARN()), &v.Tags
 			})
 	case kind == "podidentityassociation":
 		return find(ctx, s.Associations, record.PodIdentityAssociationKey(c.Account, c.Region, c.Name, name), arn,
@@ -195,8 +211,9 @@ func (s *Service) handlers() []wire.Handler {
 	}
 }
 
-// TagResource adds tags to a cluster, or to an access entry, node group, Fargate profile, add-on, pod identity
-// association or identity provider configuration of one, or changes their values.
+// TagResource adds tags to a cluster, or to an access entry, node group, Fargate profile, add-on, capability, pod
+// identity association or identity provider configuration of one, or to an EKS Anywhere subscription, or changes their
+// values.
 func (s *Service) TagResource(ctx context.Context, in *eks.TagResourceInput) (*eks.TagResourceOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, badRequest("tags must have at least one member")

@@ -1,5 +1,6 @@
-// Package update serves the operations of the EKS API on update objects, of clusters, node groups and add-ons. An
-// update starts with the operation that asks for it ([resource.Records.StartUpdate]) and a controller ends it.
+// Package update serves the operations of the EKS API on update objects, of clusters, node groups, add-ons and
+// capabilities. An update starts with the operation that asks for it ([resource.Records.StartUpdate]) and a controller
+// ends it.
 //
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_Update.html
 package update
@@ -28,21 +29,31 @@ func New(records *resource.Records) *Service { return &Service{records} }
 // Register serves the operations.
 func (s *Service) Register(mux *wire.Mux) { mux.Register(wire.EKS, s.handlers()...) }
 
-// ownerOf returns the owner of the updates that a request asks for: a cluster, a node group or an add-on.
-func (s *Service) ownerOf(ctx context.Context, cluster, nodegroup, addon *string) (of resource.UpdateOwner, err error) {
-	if aws.ToString(nodegroup) != "" {
-		row, _, err := s.Nodegroup(ctx, aws.ToString(cluster), *nodegroup)
+// owner names what the updates are of that a request asks for.
+type owner struct{ cluster, nodegroup, addon, capability *string }
+
+// ownerOf returns the owner of the updates that a request asks for: a cluster, a node group, an add-on or a capability.
+func (s *Service) ownerOf(ctx context.Context, o owner) (of resource.UpdateOwner, err error) {
+	if aws.ToString(o.nodegroup) != "" {
+		row, _, err := s.Nodegroup(ctx, aws.ToString(o.cluster), *o.nodegroup)
 		if err != nil {
 			return of, err
 		}
 		of.NodegroupID = row.Value.ID
 	}
-	if aws.ToString(addon) != "" {
-		row, _, err := s.Addon(ctx, exception.About{Cluster: aws.ToString(cluster), Addon: *addon})
+	if aws.ToString(o.addon) != "" {
+		row, _, err := s.Addon(ctx, exception.About{Cluster: aws.ToString(o.cluster), Addon: *o.addon})
 		if err != nil {
 			return of, err
 		}
 		of.AddonID = row.Value.ID
+	}
+	if aws.ToString(o.capability) != "" {
+		row, _, err := s.Capability(ctx, aws.ToString(o.cluster), *o.capability)
+		if err != nil {
+			return of, err
+		}
+		of.CapabilityID = row.Value.ID
 	}
 	return of, nil
 }
@@ -53,12 +64,12 @@ func (s *Service) handlers() []wire.Handler {
 		wire.Handle(s.DescribeUpdate, func(
 			ctx context.Context, action string, in *eks.DescribeUpdateInput,
 		) ([]wire.Target, error) {
-			return s.onUpdated(ctx, action, in.Name, in.NodegroupName, in.AddonName)
+			return s.onUpdated(ctx, action, owner{in.Name, in.NodegroupName, in.AddonName, in.CapabilityName})
 		}),
 		wire.Handle(s.ListUpdates, func(
 			ctx context.Context, action string, in *eks.ListUpdatesInput,
 		) ([]wire.Target, error) {
-			return s.onUpdated(ctx, action, in.Name, in.NodegroupName, in.AddonName)
+			return s.onUpdated(ctx, action, owner{in.Name, in.NodegroupName, in.AddonName, in.CapabilityName})
 		}),
 		wire.Handle(s.CancelUpdate, func(
 			ctx context.Context, action string, in *eks.CancelUpdateInput,
@@ -68,9 +79,9 @@ func (s *Service) handlers() []wire.Handler {
 	}
 }
 
-// DescribeUpdate describes an update of a cluster, or of one of its node groups or add-ons.
+// DescribeUpdate describes an update of a cluster, or of one of its node groups, add-ons or capabilities.
 func (s *Service) DescribeUpdate(ctx context.Context, in *eks.DescribeUpdateInput) (*eks.DescribeUpdateOutput, error) {
-	of, err := s.ownerOf(ctx, in.Name, in.NodegroupName, in.AddonName)
+	of, err := s.ownerOf(ctx, owner{in.Name, in.NodegroupName, in.AddonName, in.CapabilityName})
 	if err != nil {
 		return nil, err
 	}
@@ -78,19 +89,19 @@ func (s *Service) DescribeUpdate(ctx context.Context, in *eks.DescribeUpdateInpu
 	if err != nil {
 		return nil, err
 	}
-	if (resource.UpdateOwner{NodegroupID: u.NodegroupID, AddonID: u.AddonID}) != of || in.CapabilityName != nil {
+	if resource.OwnerOf(u) != of {
 		return nil, updateNotFound(aws.ToString(in.Name), aws.ToString(in.UpdateId))
 	}
 	return &eks.DescribeUpdateOutput{Update: resource.DescribeUpdate(u)}, nil
 }
 
-// ListUpdates lists the ids of the updates of a cluster, or of one of its node groups or add-ons.
+// ListUpdates lists the ids of the updates of a cluster, or of one of its node groups, add-ons or capabilities.
 func (s *Service) ListUpdates(ctx context.Context, in *eks.ListUpdatesInput) (*eks.ListUpdatesOutput, error) {
 	row, err := s.Cluster(ctx, aws.ToString(in.Name))
 	if err != nil {
 		return nil, err
 	}
-	of, err := s.ownerOf(ctx, in.Name, in.NodegroupName, in.AddonName)
+	of, err := s.ownerOf(ctx, owner{in.Name, in.NodegroupName, in.AddonName, in.CapabilityName})
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +111,7 @@ func (s *Service) ListUpdates(ctx context.Context, in *eks.ListUpdatesInput) (*e
 	}
 	ids := []string{}
 	for _, u := range all {
-		if in.CapabilityName == nil {
-			ids = append(ids, u.ID)
-		}
+		ids = append(ids, u.ID)
 	}
 	page, next, err := resource.PageNames(ctx, ids, in.MaxResults, in.NextToken)
 	if err != nil {
@@ -111,7 +120,8 @@ func (s *Service) ListUpdates(ctx context.Context, in *eks.ListUpdatesInput) (*e
 	return &eks.ListUpdatesOutput{UpdateIds: page, NextToken: next}, nil
 }
 
-// CancelUpdate refuses: AWS cancels version rollbacks of EKS Auto Mode clusters only, and Coracle has neither.
+// CancelUpdate refuses: AWS cancels version rollbacks while they roll nodes of EKS Auto Mode back, and no cluster here
+// has such nodes. Once the rollback of the control plane has begun, there is no way out of it.
 func (s *Service) CancelUpdate(ctx context.Context, in *eks.CancelUpdateInput) (*eks.CancelUpdateOutput, error) {
 	name := aws.ToString(in.Name)
 	u, err := s.update(ctx, name, aws.ToString(in.UpdateId))
@@ -145,15 +155,15 @@ func updateNotFound(cluster, id string) error {
 	return exception.NotFound(cluster, "No update found for ID: %s", id)
 }
 
-// onUpdated returns what has an update as the target: a cluster, or a node group or an add-on of it.
-func (s *Service) onUpdated(
-	ctx context.Context, action string, cluster, nodegroup, addon *string,
-) ([]wire.Target, error) {
+// onUpdated returns what has an update as the target: a cluster, or a node group, an add-on or a capability of it.
+func (s *Service) onUpdated(ctx context.Context, action string, o owner) ([]wire.Target, error) {
 	switch {
-	case aws.ToString(nodegroup) != "":
-		return s.OnNodegroup(ctx, action, cluster, nodegroup)
-	case aws.ToString(addon) != "":
-		return s.OnAddon(ctx, action, cluster, addon)
+	case aws.ToString(o.nodegroup) != "":
+		return s.OnNodegroup(ctx, action, o.cluster, o.nodegroup)
+	case aws.ToString(o.addon) != "":
+		return s.OnAddon(ctx, action, o.cluster, o.addon)
+	case aws.ToString(o.capability) != "":
+		return s.OnCapability(ctx, action, o.cluster, o.capability)
 	}
-	return s.OnCluster(ctx, action, cluster)
+	return s.OnCluster(ctx, action, o.cluster)
 }
