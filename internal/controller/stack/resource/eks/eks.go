@@ -23,6 +23,7 @@ import (
 var Types = map[string]resource.Type{
 	"AWS::EKS::AccessEntry": {Handler: accessEntries, Tagged: true},
 	"AWS::EKS::Addon":       {Handler: addons, Tagged: true},
+	"AWS::EKS::Capability":  {Handler: capabilities, Tagged: true},
 	"AWS::EKS::Cluster": {
 		Handler: clusters, NameLimit: 100, Names: []string{"Name"}, Tagged: true,
 		Refused: []string{"ActiveCertificateAuthorityId", "CertificateAuthority", "OutpostConfig", "RollbackConfig"},

@@ -164,6 +164,22 @@ func lives() map[string]resourcetest.Life {
 			Properties: `{"ClusterName": "ironman", "Type": "oidc", "IdentityProviderConfigName": "Own",
 				"Oidc": {"IssuerUrl": "https://login.example.com", "ClientId": "kubernetes"}}`,
 		},
+		"capability": {
+			Type: "AWS::EKS::Capability", Taken: true,
+			Properties: `{"ClusterName": "ironman", "CapabilityName": "graphs", "Type": "KRO",
+				"DeletePropagationPolicy": "RETAIN", "RoleArn": "` + ekstest.CapabilityRole + `",
+				"Tags": [{"Key": "a", "Value": "b"}]}`,
+			Updates: []string{
+				`{"RoleArn": "` + ekstest.OtherCapabilityRole + `", "Tags": null}`,
+				`{"Tags": [{"Key": "c", "Value": "d"}]}`,
+			},
+			Attributes: map[string]string{
+				"Arn":    "arn:aws:eks:" + ekstest.Region + ":" + ekstest.Account + ":capability/ironman/kro/graphs/*",
+				"Status": "ACTIVE", "Version": "v0.9.4", "CreatedAt": "2026-11-01T12:00:00Z",
+				"ModifiedAt": "2026-11-01T12:00:00Z",
+			},
+			Absent: []string{"Configuration.ArgoCd.ServerUrl", "Configuration.ArgoCd.AwsIdc.IdcManagedApplicationArn"},
+		},
 		"add-on": {
 			Type: "AWS::EKS::Addon", Taken: true, Ref: "ironman|acme_storage",
 			Properties: `{"ClusterName": "ironman", "AddonName": "acme_storage", "ConfigurationValues": "{\"replicaCount\":3}",
@@ -193,6 +209,8 @@ func TestSchema(t *testing.T) {
 		},
 		"AWS::EKS::Nodegroup": {"LaunchTemplate", "ReleaseVersion"}, // in tests of their own
 		"AWS::EKS::Addon":     {"AddonVersion"},
+		// Nobody runs the types that have a configuration, and there is one policy.
+		"AWS::EKS::Capability": {"Configuration", "DeletePropagationPolicy"},
 	})
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// fixture is the EKS API with a stack in it, and plays the controllers of clusters, node groups, Fargate profiles and
-// add-ons.
+// fixture is the EKS API with a stack in it, and plays the controllers of clusters, node groups, Fargate profiles,
+// capabilities and add-ons.
 type fixture struct {
 	resourcetest.Stack
 	eks *ekstest.Fixture
@@ -37,7 +37,9 @@ func newFixture(t *testing.T) *fixture {
 		T: t, Types: eks.Types, Config: resourcetest.NewConfig(w.eks.URL, ekstest.Region), Controllers: w.reconcile,
 		Keys: func() []string {
 			return slices.DeleteFunc(slices.Sorted(maps.Keys(w.eks.Contents())), func(key string) bool {
-				return strings.HasPrefix(key, "update/")
+				// The access entries of the roles of capabilities stay, as on EKS.
+				return strings.HasPrefix(key, "update/") ||
+					strings.HasPrefix(key, "accessentry/") && strings.Contains(key, "capability")
 			})
 		},
 	}
@@ -61,7 +63,7 @@ func (w *fixture) remove(ops ...store.Op) {
 	}
 }
 
-// reconcile carries out what is wanted of all clusters, node groups, Fargate profiles and add-ons.
+// reconcile carries out what is wanted of all clusters, node groups, Fargate profiles, capabilities and add-ons.
 func (w *fixture) reconcile() {
 	w.T.Helper()
 	at := w.eks.Store
@@ -106,6 +108,22 @@ func (w *fixture) reconcile() {
 			}}
 		}
 		ekstest.Put(w.T, record.FargateProfileStates(at), row.Key, state)
+	}
+	for _, row := range list(w, record.Capabilities(at)) {
+		c := row.Value
+		if c.Deleting {
+			w.remove(record.Capabilities(at).RemoveOp(row.Key), record.CapabilityStates(at).RemoveOp(row.Key))
+			continue
+		}
+		state := record.CapabilityState{
+			CapabilityID: c.ID, Change: c.Change, Created: !w.broken, Failed: w.broken, Version: "v0.9.4",
+		}
+		if w.broken {
+			state.Issues = []types.CapabilityIssue{{
+				Code: types.CapabilityIssueCodeAccessDenied, Message: aws.String("The role was not let in"),
+			}}
+		}
+		ekstest.Put(w.T, record.CapabilityStates(at), row.Key, state)
 	}
 	for _, row := range list(w, record.Addons(at)) {
 		a := row.Value
