@@ -133,6 +133,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 		return nil, err
 	}
 	c.controllers = append(c.controllers, c.fargate.Controllers()...)
+	c.controllers = append(c.controllers, d.newCapabilities(planes).Controllers()...)
 	c.controllers = append(c.controllers, d.hostControllers(planes)...)
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, API: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),

@@ -21,6 +21,7 @@
 //	balancer.log    what the process says that forwards for load balancers
 //	endpoint.log    what "coracle endpoint" has to say; its files are in /run/coracle or, without a network, endpoint/
 //	addons/         the user's own add-ons
+//	capabilities/   kubeconfigs, tokens and logs of EKS capabilities, by their ID
 //	clusters/       certificates, configuration and logs of control planes, by cluster ID
 //
 // The directory is its user's alone (mode 0700): it holds private keys.

@@ -25,6 +25,9 @@ var Connections = map[string]string{
 	"cmd/coracle/client.go clientConfig": command,
 	"cmd/coracle/up.go checkHealth":      command,
 
+	"internal/controller/capability/ready.go checkReady": "a loopback address, at which a program was told to listen",
+	"internal/daemon/capabilities.go capabilityToken":    "it signs, and sends nothing",
+
 	"internal/daemon/api.go clientConfig": inProcess,
 	"internal/daemon/issuers.go askIssuer": "the other daemons of root on this host, at the addresses that they gave " +
 		"the names of issuers in /etc/hosts",

@@ -27,6 +27,7 @@ var trusted = map[string]string{
 	"internal/catalog/read.go readAddon":                           "a file of the operator's catalog",
 	"internal/host/simulated/pods.go podStages":                    "built in",
 	"internal/controller/controlplane/bootstrap.go parseManifests": "built in",
+	"internal/controller/capability/definitions.go parseObjects":   "comes with the module of a program",
 }
 
 // shallow are the declarations that encode with a library that has nodes, and why what they encode is not deep: each

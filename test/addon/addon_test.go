@@ -61,6 +61,7 @@ func TestAddons(t *testing.T) {
 			"pod identity":      (*cluster).podIdentity,
 			"private":           (*cluster).private,
 			"refusals":          (*cluster).refusals,
+			"capability":        (*cluster).unavailableCapability,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -74,6 +75,7 @@ func TestAddons(t *testing.T) {
 	c.run("metrics-server", (*cluster).metrics)
 	c.run("cert-manager", (*cluster).certificates)
 	c.run("gatekeeper", (*cluster).gatekeeper)
+	c.run("kro", (*cluster).kro)
 }
 
 // run runs a part of the test that has the cluster for itself.
