@@ -65,13 +65,14 @@ type Options struct {
 
 // Controller makes the insights of all clusters.
 type Controller struct {
-	o        Options
-	clusters store.Table[record.Cluster]
-	planes   store.Table[record.ControlPlane]
-	updates  store.Table[record.Update]
-	addons   store.Table[record.Addon]
-	groups   store.Table[record.NodegroupState]
-	insights store.Table[record.Insights]
+	o         Options
+	clusters  store.Table[record.Cluster]
+	planes    store.Table[record.ControlPlane]
+	updates   store.Table[record.Update]
+	addons    store.Table[record.Addon]
+	groups    store.Table[record.NodegroupState]
+	insights  store.Table[record.Insights]
+	refreshes store.Table[record.InsightsRefresh]
 
 	mu sync.Mutex
 	// read is how far the audit logs of clusters have been read beyond what their records say, by cluster ID.
@@ -89,8 +90,8 @@ func New(o Options) *Controller {
 	return &Controller{
 		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
 		updates: record.Updates(o.Store), addons: record.Addons(o.Store), groups: record.NodegroupStates(o.Store),
-		insights: record.InsightsOf(o.Store),
-		read:     map[string]map[string]int64{},
+		insights: record.InsightsOf(o.Store), refreshes: record.InsightsRefreshes(o.Store),
+		read: map[string]map[string]int64{},
 	}
 }
 
@@ -103,6 +104,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Sources: []reconcile.Source{
 			reconcile.Table(c.planes, ""),
 			reconcile.Table(c.insights, ""),
+			reconcile.Table(c.refreshes, ""),
 			reconcile.Mapped(c.addons, "", toCluster),
 			reconcile.Mapped(c.groups, "", toCluster),
 			reconcile.Mapped(c.updates, "", toCluster),
@@ -140,8 +142,16 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	if err != nil && !missing {
 		return reconcile.Result{}, err
 	}
+	wanted, err := c.openRefresh(ctx, cluster.Value)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	asked := wanted.Revision != 0
+	if asked {
+		row.Value.ObservedAt = time.Time{} // what was read of the API server is old
+	}
 	again, failure := c.refresh(ctx, cluster.Value, plane.Value, &row.Value)
-	if missing || c.worthWriting(before.Value, row.Value) {
+	if missing || asked || c.worthWriting(before.Value, row.Value) {
 		if missing {
 			_, err = c.insights.Create(ctx, key, row.Value)
 		} else {
@@ -154,7 +164,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	} else {
 		c.remember(cluster.Value.ID, row.Value.AuditOffsets)
 	}
-	return reconcile.Result{After: again}, failure
+	return reconcile.Result{After: again}, errors.Join(c.endRefresh(ctx, wanted, failure), failure)
 }
 
 // refresh brings the insights of a cluster up to date. It returns when that is due again. With an error the insights

@@ -180,10 +180,36 @@ func TestInsightsOfACluster(t *testing.T) {
 	if err := admin.CoreV1().Nodes().Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.Step(2 * time.Minute)
+	if c := f.checks()["Kubelet version skew"]; c.Status != warning {
+		t.Errorf("before nodes are read again: %+v", c)
+	}
+	f.ask()
 	if c := f.checks()["Kubelet version skew"]; c.Status != passing || !c.ChangedAt.After(since) || len(c.Resources) > 0 {
 		t.Errorf("without old nodes: %+v", c)
 	}
+	if failure := f.refreshed(); failure != "" {
+		t.Errorf("the refresh failed: %s", failure)
+	}
+}
+
+// ask asks for a refresh.
+func (f *fixture) ask() {
+	f.Helper()
+	f.clock.Step(time.Second)
+	if _, err := record.InsightsRefreshes(f.store).Put(f.Context(), f.cluster.Key(), record.InsightsRefresh{
+		ClusterID: f.cluster.ID, StartedAt: f.clock.Now()}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// refreshed returns the failure of the newest refresh, which must have ended.
+func (f *fixture) refreshed() string {
+	f.Helper()
+	row, err := record.InsightsRefreshes(f.store).Get(f.Context(), f.cluster.Key())
+	if err != nil || row.Value.EndedAt.Before(row.Value.StartedAt) {
+		f.Fatalf("the refresh is %+v, %v", row.Value, err)
+	}
+	return row.Value.Failure
 }
 
 func requestsOf(c record.InsightCheck) *int32 {
@@ -242,6 +268,10 @@ func TestInsightsWithoutAnAPIServer(t *testing.T) {
 		if c.Status != failing || len(c.Resources) != 1 || *c.Resources[0].Arn != other.ARN() || len(c.Addons) != 1 {
 			t.Errorf("an add-on that does not fit: %+v", c)
 		}
+	}
+	f.ask()
+	if _, err := f.Reconcile(t.Context(), f.cluster.Key()); err == nil || !strings.Contains(f.refreshed(), "down") {
+		t.Errorf("a refresh: %v, %q", err, f.refreshed())
 	}
 	f.observe(record.ControlPlane{Version: "1.36"}) // the newest
 	if _, err := f.Reconcile(t.Context(), f.cluster.Key()); err == nil {

@@ -4,7 +4,7 @@
 // etcd, a security group and network interfaces in its VPC, an API server, a controller manager and a scheduler (and a
 // cloud controller manager, where the AWS APIs can be reached), and the objects that EKS creates in a new cluster. It
 // is the only writer of ControlPlanes, ControlPlaneSecrets and Issuers, and ends the Updates of clusters (package
-// logshipper, which ships the logs of the components, ends LoggingUpdates) and the InsightsRefreshes.
+// logshipper, which ships the logs of the components, ends LoggingUpdates).
 //
 // Each step in the life of a cluster is idempotent:
 //
@@ -269,7 +269,6 @@ func (c *Controller) Controller() reconcile.Controller {
 		Reconcile: c.Reconcile,
 		Sources: []reconcile.Source{
 			reconcile.Table(c.clusters, ""),
-			reconcile.Table(c.refreshes, ""),
 			reconcile.Mapped(c.updates, "", func(key string) []string {
 				parts := store.Parts(key)
 				return []string{record.ClusterKey(parts[0], parts[1], parts[2])}
@@ -354,15 +353,7 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	refresh, err := c.openRefresh(ctx, cluster)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	result, err := c.recordOutcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
-	if ctx.Err() != nil {
-		return result, err
-	}
-	return result, errors.Join(err, c.endRefresh(ctx, refresh))
+	return c.recordOutcome(ctx, cluster, c.Converge(ctx, cluster, plane, minor))
 }
 
 // errUnwanted is the cause that ends what is done for a cluster which is being deleted.

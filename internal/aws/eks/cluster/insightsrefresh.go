@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -22,6 +21,7 @@ const (
 	refreshInitiated  = "Initiated cluster insights refresh."
 	refreshInProgress = "Cluster insights refresh is in progress."
 	refreshCompleted  = "Cluster insights refresh has completed successfully."
+	refreshFailed     = "Cluster insights refresh has failed: "
 )
 
 // insightsRefreshHandlers returns the handlers of this file's operations and how each is authorized.
@@ -49,7 +49,7 @@ func (s *Service) refreshOf(ctx context.Context, c record.Cluster) (store.Row[re
 	return row, err
 }
 
-// StartInsightsRefresh has the control-plane controller observe the cluster now. A refresh that is in progress is not
+// StartInsightsRefresh has the insights into the cluster made now. A refresh that is in progress is not
 // started again.
 func (s *Service) StartInsightsRefresh(
 	ctx context.Context, in *eks.StartInsightsRefreshInput,
@@ -119,17 +119,9 @@ func (s *Service) DescribeInsightsRefresh(
 	if !r.EndedAt.IsZero() {
 		out.Message, out.Status = new(refreshCompleted), types.InsightsRefreshStatusCompleted
 		out.EndedAt = new(r.EndedAt)
+		if r.Failure != "" {
+			out.Message, out.Status = new(refreshFailed+r.Failure), types.InsightsRefreshStatusFailed
+		}
 	}
 	return out, nil
-}
-
-// refreshedAt returns when the insights into a cluster were last made: when the controller last observed a change, or
-// ended a refresh.
-func (s *Service) refreshedAt(ctx context.Context, c record.Cluster, cp record.ControlPlane) (time.Time, error) {
-	refresh, err := s.refreshOf(ctx, c)
-	at := cp.ObservedAt
-	if refresh.Value.EndedAt.After(at) {
-		at = refresh.Value.EndedAt
-	}
-	return at, err
 }

@@ -1,15 +1,15 @@
-package controlplane
+package clusterinsight
 
 import (
 	"context"
 	"errors"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// openRefresh returns the refresh of the cluster's insights that is in progress, with no revision when there is none. A
-// pass that begins after a refresh was asked for observes what insights are made of: the health of the cluster.
+// openRefresh returns the refresh of the cluster's insights that was asked for, with no revision when there is none.
 func (c *Controller) openRefresh(
 	ctx context.Context, cluster record.Cluster,
 ) (store.Row[record.InsightsRefresh], error) {
@@ -21,13 +21,15 @@ func (c *Controller) openRefresh(
 	return row, err
 }
 
-// endRefresh records that the insights have been refreshed. The pass has recorded its own failures as health issues,
-// which are part of what insights tell.
-func (c *Controller) endRefresh(ctx context.Context, refresh store.Row[record.InsightsRefresh]) error {
+// endRefresh records that the insights have been made by a pass that began after they were asked for, or why not.
+func (c *Controller) endRefresh(ctx context.Context, refresh store.Row[record.InsightsRefresh], failure error) error {
 	if refresh.Revision == 0 {
 		return nil
 	}
-	refresh.Value.EndedAt = c.clock.Now().UTC()
+	refresh.Value.EndedAt = c.o.Clock.Now().UTC()
+	if failure != nil {
+		refresh.Value.Failure = client.Cut(failure.Error())
+	}
 	_, err := c.refreshes.Update(ctx, refresh)
 	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
 		return nil // another daemon has ended it, or the cluster is gone
