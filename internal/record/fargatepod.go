@@ -41,7 +41,7 @@ type FargatePod struct {
 	LaunchedAt time.Time `json:",omitzero"`
 	// Bound reports that the pod was bound to the node.
 	Bound bool `json:",omitempty"`
-	// Ending is set when the pod is over, or its machine, and never unset: node, machine and row go.
+	// Ending is set when the pod is gone, or its machine is, and never unset: node, machine and row go.
 	Ending bool `json:",omitempty"`
 	// Retired is set when the machine did not become a node: it goes, and another one with another ID is made.
 	Retired bool `json:",omitempty"`

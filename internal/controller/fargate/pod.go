@@ -121,8 +121,9 @@ func (p *podPass) saveUncharged(ctx context.Context) error {
 // reconcile launches a machine for the pod, binds the pod, or cleans both up.
 func (p *podPass) reconcile(ctx context.Context) (time.Duration, error) {
 	if !p.hasRecord() {
-		if p.server == nil || !p.exists || p.info.terminated || p.info.nodeName != "" || !p.info.deleteBy.IsZero() {
-			return 0, nil // nothing is to be made for it
+		if p.server == nil || !p.exists || p.info.terminated || p.info.nodeName != "" || !p.info.deleteBy.IsZero() ||
+			p.info.gated {
+			return 0, nil // nothing is to be made for it, or not yet: its watch reports that the last gate is gone
 		}
 		return p.allocateCapacity(ctx)
 	}
@@ -161,7 +162,9 @@ func (p *podPass) needsNoMachine(ctx context.Context) (bool, error) {
 		return p.isAbandoned(ctx) // nobody else is going to say that it ends
 	}
 	switch {
-	case !p.exists, p.info.terminated:
+	case !p.exists:
+		return true, nil
+	case p.info.terminated && !p.needsLogs():
 		return true, nil
 	case p.info.nodeName != "" && p.info.nodeName != row.NodeName:
 		return true, nil // somebody bound it to another node
@@ -176,6 +179,17 @@ func (p *podPass) needsNoMachine(ctx context.Context) (bool, error) {
 		return p.c.isProfileDeleted(ctx, row)
 	}
 	return false, nil
+}
+
+// needsLogs reports whether a pod that has succeeded or failed still has a node to read its logs from: node and machine
+// stay until the pod is deleted, as on EKS.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html
+func (p *podPass) needsLogs() bool {
+	if p.info.nodeName == "" || !p.info.deleteBy.IsZero() {
+		return false // it never ran, or is about to be deleted
+	}
+	_, hasNode := p.server.node(p.info.nodeName)
+	return hasNode
 }
 
 // machine returns the state of the pod's machine, and whether it has ended.

@@ -54,6 +54,7 @@ type podInfo struct {
 	nodeName        string
 	nominated       string
 	terminated      bool      // it has succeeded or failed
+	gated           bool      // it has scheduling gates
 	deleteBy        time.Time // its deletion was asked for, and is to be done by then; zero otherwise
 }
 
@@ -221,13 +222,18 @@ func (s *server) recordPod(pod *corev1.Pod, gone bool) bool {
 	info := podInfo{
 		namespace: strings.Clone(pod.Namespace), name: strings.Clone(pod.Name), // not to hold the whole answer
 		nodeName: bounded(pod.Spec.NodeName), nominated: bounded(pod.Status.NominatedNodeName),
-		terminated: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		terminated: isTerminated(pod), gated: len(pod.Spec.SchedulingGates) > 0,
 	}
 	if pod.DeletionTimestamp != nil {
 		info.deleteBy = pod.DeletionTimestamp.Time
 	}
 	s.pods[strings.Clone(uid)] = info
 	return !known || was != info
+}
+
+// isTerminated reports whether a pod has succeeded or failed.
+func isTerminated(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // bounded returns a name, or a part of what is too long for one.
@@ -356,7 +362,7 @@ func (s *server) nextUntold() (string, bool) {
 	if s.tellsAll {
 		s.tellsAll = false
 		for uid, info := range s.pods {
-			if info.nodeName == "" && !info.terminated {
+			if info.nodeName == "" && !info.terminated && !info.gated {
 				s.untold[uid] = true
 			}
 		}

@@ -157,7 +157,7 @@ func (p *podPass) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, e
 		_, err = client.EachPage(ctx, metav1.ListOptions{LabelSelector: selector.String()},
 			p.server.scheduler.CoreV1().Pods(pod.Namespace).List, func(page *corev1.PodList) {
 				for i := range page.Items {
-					if o := &page.Items[i]; string(o.UID) != p.uid && o.DeletionTimestamp == nil &&
+					if o := &page.Items[i]; string(o.UID) != p.uid && o.DeletionTimestamp == nil && !isTerminated(o) &&
 						len(one.pods) < maxObjects {
 						one.pods[strings.Clone(string(o.UID))] = true // not to hold the whole page
 					}

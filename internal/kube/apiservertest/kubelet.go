@@ -10,12 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 )
 
 // Kubelets stand in for the kubelets of all nodes of a server: pods run, with an address each, as soon as they are
-// bound, and are gone as soon as they are deleted, finalizers aside. They go with the test.
+// bound, end when they are told to, and are gone as soon as they are deleted, finalizers aside. They go with the test.
 type Kubelets struct {
 	server  *Server
 	client  *kubernetes.Clientset
@@ -74,6 +75,17 @@ func (k *Kubelets) Silence(node string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.slow[node] = true
+}
+
+// End has a pod that runs succeed or fail by itself.
+func (k *Kubelets) End(pod *corev1.Pod, phase corev1.PodPhase) {
+	k.server.t.Helper()
+	_, err := k.client.CoreV1().Pods(pod.Namespace).Patch(context.Background(), pod.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"uid":"`+string(pod.UID)+`"},"status":{"phase":"`+string(phase)+`"}}`),
+		metav1.PatchOptions{}, "status")
+	if err != nil {
+		k.server.t.Fatal(err)
+	}
 }
 
 func (k *Kubelets) run(ctx context.Context) {
