@@ -148,6 +148,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: kept}}}
 	w.tells("patched", name, `ScheduledTermination: EKS Fargate Pod Scheduled Termination: {"clusterName":"`+w.Cluster+
 		`","fargateProfileName":"patched","podName":"`+name+`","podNamespace":"patched","evictErrorMessage":`+
 		`"Cannot evict pod as it would violate the pod's disruption budget.`)
+	w.tells("patched", name, `Z[UTC]"}`)
 	if now := w.only("patched", "kept"); now.Metadata.UID != kept.pod.Metadata.UID {
 		w.t.Errorf("the budget has not kept %s: %+v", name, now)
 	}

@@ -127,10 +127,11 @@ func TestCrashPoints(t *testing.T) {
 
 	w.stop()
 	pod := w.pod("fargate", "web")
-	dies("capacity-recorded", "pod-annotated", "subnet-chosen", "machine-launched", "machine-recorded", "pod-bound",
-		"binding-recorded")
+	dies("capacity-recorded", "logging-reported", "pod-annotated", "subnet-chosen", "machine-launched",
+		"machine-recorded", "pod-bound", "binding-recorded")
 	w.start()
 	w.runs(pod)
+	w.tells(pod, "LoggingDisabled: ")
 	machines(1)
 
 	// A machine that does not become a node.
@@ -143,6 +144,7 @@ func TestCrashPoints(t *testing.T) {
 	w.faulty(nil)
 	w.start()
 	w.runs(second)
+	w.tells(second, "FailedScheduling: Server.InternalError")
 
 	// One that was launched when the pod was deleted.
 	w.stop()
@@ -171,7 +173,8 @@ func TestCrashPoints(t *testing.T) {
 		p.Patch = &record.FargatePatch{Since: time.Now(), Deadline: time.Now().Add(time.Hour)}
 		return nil
 	}))(t)
-	dies("eviction-refused")
+	dies("termination-announced", "eviction-refused")
+	w.tells(second, "ScheduledTermination: ")
 	if r := w.row(second); r.Patch.Refused == "" {
 		t.Errorf("it has %+v", r)
 	}

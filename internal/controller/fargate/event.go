@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,8 @@ const (
 	failedScheduling = "FailedScheduling"
 	// longestMessage is the longest message of an event that API servers take, in bytes.
 	longestMessage = 1024
+	// eventTimeout is the time that an API server has to take an event: what is told of is then recorded all the same.
+	eventTimeout = 10 * time.Second
 	// longestName is the longest part of a pod's name in that of an event, in bytes.
 	longestName = 200
 )
@@ -50,6 +53,8 @@ func (p *podPass) event(ctx context.Context, kind, reason string, count int, tex
 		Source: corev1.EventSource{Component: fargate.SchedulerName}, FirstTimestamp: now, LastTimestamp: now,
 		ReportingController: fargate.SchedulerName,
 	}
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
 	events := p.server.scheduler.CoreV1().Events(namespace)
 	_, err := events.Create(ctx, event, metav1.CreateOptions{FieldManager: fargate.SchedulerManager})
 	if apierrors.IsAlreadyExists(err) && count > 1 {

@@ -3,6 +3,7 @@ package fargate_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -508,6 +509,10 @@ func TestPatchEvictsPods(t *testing.T) {
 	}
 	w.tells(kept, `ScheduledTermination: EKS Fargate Pod Scheduled Termination: {"clusterName":"demo",`+
 		`"fargateProfileName":"fargate","podName":"kept","podNamespace":"fargate","evictErrorMessage":"Cannot evict pod`)
+	at := regexp.MustCompile(`"scheduledTerminationTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\[UTC]"}$`)
+	if all := w.events(kept); !slices.ContainsFunc(all, at.MatchString) {
+		t.Errorf("no event has a time as EKS writes it: %q", all)
+	}
 	w.empty()
 }
 

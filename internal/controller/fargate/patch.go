@@ -87,13 +87,14 @@ func (p *podPass) patch(ctx context.Context) (time.Duration, error) {
 	}
 	if row.Patch.Refused == "" {
 		row.Patch.Refused = client.Cut(refused)
+		if err := p.announceTermination(ctx); err != nil { // before it is recorded: it is announced once
+			return 0, err
+		}
+		crashAnnounced.Here()
 		if err := p.saveCharged(ctx); err != nil {
 			return 0, err
 		}
 		crashPatch.Here()
-		if err := p.announceTermination(ctx); err != nil {
-			return 0, err
-		}
 	}
 	wait := min(max(now.Sub(row.Patch.Since)/8, minEvictRetry), maxEvictRetry)
 	if !due {
@@ -120,7 +121,7 @@ func (p *podPass) isEarlierZonePatched(ctx context.Context) (bool, error) {
 // announceTermination tells when a pod that could not be evicted is deleted.
 func (p *podPass) announceTermination(ctx context.Context) error {
 	row := p.pod.Value
-	at := row.Patch.Deadline.UTC().Format("2006-01-02T15:04:05.000Z")
+	at := row.Patch.Deadline.UTC().Format("2006-01-02T15:04:05.000Z[UTC]")
 	detail := termination{
 		ClusterName: row.Cluster, FargateProfileName: row.Profile, PodName: row.Name, PodNamespace: row.Namespace,
 		EvictErrorMessage: row.Patch.Refused, ScheduledTerminationTime: at,

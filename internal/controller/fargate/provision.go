@@ -138,13 +138,14 @@ func (p *podPass) annotatePod(ctx context.Context, pod *corev1.Pod) (*fargate.Lo
 		pod.Annotations[fargate.CapacityAnnotation] = size
 		pod.Annotations[fargate.LoggingAnnotation] = annotation
 		pod.Status.NominatedNodeName = row.ID
-		if err := p.updateStatus(ctx, pod); err != nil {
-			return nil, err
-		}
-		if enabled {
+		if enabled { // before the annotation, with which it would not be emitted again
 			p.event(ctx, corev1.EventTypeNormal, fargate.LoggingEnabled, 1, text)
 		} else {
 			p.event(ctx, corev1.EventTypeWarning, fargate.LoggingDisabled, 1, text)
+		}
+		crashLogging.Here()
+		if err := p.updateStatus(ctx, pod); err != nil {
+			return nil, err
 		}
 		crashNamed.Here()
 	}
@@ -292,6 +293,7 @@ func (p *podPass) recordLaunchFailure(ctx context.Context, reason string) (time.
 	row.Failures++
 	row.Failure, row.RetryAt = reason, p.c.now().Add(p.backoff(row.Failures))
 	row.Retired = row.InstanceID != ""
+	p.event(ctx, corev1.EventTypeWarning, failedScheduling, row.Failures, reason) // before a kill can keep it back
 	within := ctx
 	if !row.Retired { // users say how often that is, and with which texts; a machine is to go whatever was written
 		within = store.Paced(ctx)
@@ -299,7 +301,6 @@ func (p *podPass) recordLaunchFailure(ctx context.Context, reason string) (time.
 	if err := p.saveUncharged(within); err != nil {
 		return 0, err
 	}
-	p.event(ctx, corev1.EventTypeWarning, failedScheduling, row.Failures, reason)
 	p.c.log.Warn("cannot provision Fargate machine", "cluster", row.Cluster, "pod", row.Namespace+"/"+row.Name,
 		"failures", row.Failures, "reason", reason)
 	if row.Retired {
