@@ -63,11 +63,11 @@ func TestCheckLogging(t *testing.T) {
 func TestValidateLogging(t *testing.T) {
 	t.Parallel()
 	for _, letter := range []string{"a", "é"} {
-		data := map[string]string{"output.conf": output, "notes": strings.Repeat(letter, 5300-len(output))}
+		data := map[string]string{"output.conf": output, "parsers.conf": "#" + strings.Repeat(letter, 5299-len(output))}
 		if err := ValidateLogging(data); err != nil {
 			t.Errorf("5300 characters: %v", err)
 		}
-		data["notes"] += letter
+		data["parsers.conf"] += letter
 		if err := ValidateLogging(data); err == nil || !strings.Contains(err.Error(), "5301 characters") {
 			t.Errorf("5301 characters: %v", err)
 		}

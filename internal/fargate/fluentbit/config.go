@@ -99,10 +99,9 @@ func Parse(data map[string]string) (*Config, error) {
 	characters := 0
 	for _, key := range sortedKeys(data) {
 		characters += utf8.RuneCountInString(data[key])
-		known := key == KeyFilters || key == KeyOutputs || key == KeyParsers || key == KeyProcessLog
-		if !known && strings.HasSuffix(key, ".conf") {
+		if key != KeyFilters && key != KeyOutputs && key != KeyParsers && key != KeyProcessLog {
 			return nil, &Error{Reason: fmt.Sprintf("%.100q is not a supported key of the logging configmap", key),
-				Advice: "use filters.conf, output.conf and parsers.conf"}
+				Advice: "use filters.conf, output.conf, parsers.conf and flb_log_cw"}
 		}
 	}
 	if characters > MaxCharacters {
