@@ -29,9 +29,10 @@ type subnet struct {
 }
 
 // chooseSubnet returns the subnets in which the pod's machine may be, the best first, or why there is none: zones that
-// the pod's affinity allows, in the order of its topology spread, and then those with the most free addresses. The
-// choice is recorded with the pod's row; pods of an account choose one after the other, so that each knows of the
-// others.
+// the pod's affinity allows, in the order of its topology spread, then of the number of the profile's pods in each
+// subnet, and then of free addresses. The choice is recorded with the pod's row; pods of an account choose one after
+// the other, so that each knows of the others.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-profile.html
 func (p *podPass) chooseSubnet(
 	ctx context.Context, profile record.FargateProfile, pod *corev1.Pod,
 ) ([]subnet, string, error) {
@@ -62,11 +63,11 @@ func (p *podPass) chooseSubnet(
 	}
 	p.c.placementLocks.Lock(profile.Account)
 	defer func() { _ = p.c.placementLocks.Unlock(profile.Account) }() // it is held
-	zones, err := p.zonesOfPods(ctx)
+	placed, err := p.placedPods(ctx, profile)
 	if err != nil {
 		return nil, "", err
 	}
-	ordered := orderSubnets(allowed, spreads, zones)
+	ordered := orderSubnets(allowed, spreads, placed)
 	if len(ordered) == 0 {
 		return nil, "Pod's topology spread constraints are not satisfied by any availability zone with subnets of " +
 			"Fargate profile " + profile.Name, nil
@@ -171,23 +172,34 @@ func (p *podPass) zoneSpreads(ctx context.Context, pod *corev1.Pod) ([]spread, e
 	return all, nil
 }
 
-// zonesOfPods returns the zones of the cluster's Fargate pods by UID.
-func (p *podPass) zonesOfPods(ctx context.Context) (map[string]string, error) {
+// placement is where the cluster's other Fargate pods are.
+type placement struct {
+	zones map[string]string // by the UIDs of pods
+	pods  map[string]int    // the number of pods of one profile, by the IDs of subnets
+}
+
+// placedPods returns the placement of the cluster's other pods, with the number of those of a profile.
+func (p *podPass) placedPods(ctx context.Context, profile record.FargateProfile) (placement, error) {
 	rows, err := p.c.pods.List(ctx, store.Prefix(p.cluster.Account, p.cluster.Region, p.cluster.Name))
 	if err != nil {
-		return nil, err
+		return placement{}, err
 	}
-	zones := make(map[string]string, len(rows))
+	placed := placement{zones: make(map[string]string, len(rows)), pods: map[string]int{}}
 	for _, row := range rows {
-		if row.Value.Zone != "" && !row.Value.Ending {
-			zones[row.Value.UID] = row.Value.Zone
+		other := row.Value
+		if other.Zone == "" || other.Ending || other.UID == p.uid {
+			continue
+		}
+		placed.zones[other.UID] = other.Zone
+		if other.ProfileID == profile.ID {
+			placed.pods[other.SubnetID]++
 		}
 	}
-	return zones, nil
+	return placed, nil
 }
 
 // orderSubnets returns the subnets that satisfy the hard constraints, those first that satisfy all best.
-func orderSubnets(all []subnet, spreads []spread, zones map[string]string) []subnet {
+func orderSubnets(all []subnet, spreads []spread, placed placement) []subnet {
 	skews := map[string]int{} // what a pod more in a zone makes of the skews, together
 	ok := map[string]bool{}
 	for _, s := range all {
@@ -199,7 +211,7 @@ func orderSubnets(all []subnet, spreads []spread, zones map[string]string) []sub
 			counts[zone] = 0
 		}
 		for uid := range c.pods {
-			if zone := zones[uid]; zone != "" {
+			if zone := placed.zones[uid]; zone != "" {
 				if _, eligible := counts[zone]; eligible {
 					counts[zone]++
 				}
@@ -225,7 +237,8 @@ func orderSubnets(all []subnet, spreads []spread, zones map[string]string) []sub
 			}
 			return -1
 		}
-		return cmp.Or(cmp.Compare(skews[a.zone], skews[b.zone]), cmp.Compare(b.free, a.free))
+		return cmp.Or(cmp.Compare(skews[a.zone], skews[b.zone]), cmp.Compare(placed.pods[a.id], placed.pods[b.id]),
+			cmp.Compare(b.free, a.free))
 	})
 	return ordered
 }

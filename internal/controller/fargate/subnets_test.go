@@ -21,18 +21,25 @@ func TestSubnetsAreChosen(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		spreads []spread
+		placed  map[string]int // pods of the profile, by subnet
 		want    []string
 	}{
-		"the most addresses":        {nil, []string{"a2", "a1", "b1", "c1"}},
-		"even":                      {[]spread{{1, false, pods("1", "2", "3")}}, []string{"b1", "a2", "a1", "c1"}},
-		"no zone is too full":       {[]spread{{2, true, pods("1", "3")}}, []string{"a2", "a1", "b1", "c1"}},
-		"a zone is too full":        {[]spread{{1, true, pods("1", "2", "3")}}, []string{"c1"}},
-		"pods of other zones":       {[]spread{{1, true, pods("4", "5")}}, []string{"a2", "a1", "b1", "c1"}},
-		"two constraints":           {[]spread{{2, true, pods("1")}, {2, true, pods("3")}}, []string{"a2", "a1", "b1", "c1"}},
-		"two constraints that meet": {[]spread{{1, true, pods("1")}, {1, true, pods("3")}}, []string{"c1"}},
+		"the most addresses":    {nil, nil, []string{"a2", "a1", "b1", "c1"}},
+		"the fewest pods":       {nil, map[string]int{"a2": 1}, []string{"a1", "b1", "a2", "c1"}},
+		"as many pods in each":  {nil, map[string]int{"a1": 2, "a2": 2, "b1": 2}, []string{"a2", "a1", "b1", "c1"}},
+		"fewer, but no address": {nil, map[string]int{"a1": 3, "a2": 2, "b1": 1}, []string{"b1", "a2", "a1", "c1"}},
+		"even":                  {[]spread{{1, false, pods("1", "2", "3")}}, nil, []string{"b1", "a2", "a1", "c1"}},
+		"even in spite of the pods": {[]spread{{1, false, pods("1", "2", "3")}}, map[string]int{"b1": 5, "a2": 1},
+			[]string{"b1", "a1", "a2", "c1"}},
+		"no zone is too full": {[]spread{{2, true, pods("1", "3")}}, nil, []string{"a2", "a1", "b1", "c1"}},
+		"a zone is too full":  {[]spread{{1, true, pods("1", "2", "3")}}, nil, []string{"c1"}},
+		"pods of other zones": {[]spread{{1, true, pods("4", "5")}}, nil, []string{"a2", "a1", "b1", "c1"}},
+		"two constraints": {[]spread{{2, true, pods("1")}, {2, true, pods("3")}}, nil,
+			[]string{"a2", "a1", "b1", "c1"}},
+		"two constraints that meet": {[]spread{{1, true, pods("1")}, {1, true, pods("3")}}, nil, []string{"c1"}},
 	} {
 		var got []string
-		for _, s := range orderSubnets(all, c.spreads, zones) {
+		for _, s := range orderSubnets(all, c.spreads, placement{zones, c.placed}) {
 			got = append(got, s.id)
 		}
 		if !slices.Equal(got, c.want) {
