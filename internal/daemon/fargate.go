@@ -11,6 +11,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/instance"
+	"github.com/coracle-eks/coracle/internal/aws/iam/identity"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/controller/fargate"
 	"github.com/coracle-eks/coracle/internal/fields"
@@ -46,8 +47,18 @@ func (d *daemon) newFargate(planes *controlplane.Controller) (*fargate.Controlle
 		EC2:       func(account, region string) fargate.EC2 { return ec2.NewFromConfig(config(account, region)) },
 		EKS:       func(account, region string) fargate.EKS { return eks.NewFromConfig(config(account, region)) },
 		Machines:  fargateMachines{store: d.store, ec2: instance.NewFargate(d.api.ec2.Instances)},
+		Trusts:    d.trustsFargate,
 		Webhook:   d.fargateConfiguration,
 	}), nil
+}
+
+// trustsFargate reports whether the machines of a profile get credentials of its pod execution role.
+func (d *daemon) trustsFargate(ctx context.Context, p record.FargateProfile) (bool, error) {
+	_, err := d.api.identity.TrustedRole(ctx, p.PodExecutionRoleARN, fargatePrincipal, p.ARN())
+	if errors.Is(err, identity.ErrNotTrusted) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fargateMachines makes the machines of Fargate pods through EC2, for the controller, which knows no service.

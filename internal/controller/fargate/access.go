@@ -41,7 +41,7 @@ func roleName(p record.FargateProfile) string {
 // mappedRole returns the role as aws-auth knows it. The authenticator compares the account of the ARN, too.
 func mappedRole(p record.FargateProfile) string { return awsauth.Role(p.Account, roleName(p)) }
 
-// checkRole fails when the role is gone before the profile is made.
+// checkRole fails when the role is gone before the profile is made. Afterwards roleIssue reports that.
 func (p *profilePass) checkRole(ctx context.Context) error {
 	if p.state.Created {
 		return nil
@@ -197,6 +197,36 @@ func (c *Controller) isRoleAuthorized(ctx context.Context, s *server, cluster re
 		return false, nil
 	}
 	return s.auth.Maps(ctx, mappedRole(p))
+}
+
+// roleProblem returns why the nodes of a profile cannot join the cluster now, in EKS's words; empty when they can.
+func (c *Controller) roleProblem(ctx context.Context, s *server, cluster record.Cluster,
+	p record.FargateProfile) (string, error) {
+	trusts, err := c.o.Trusts(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	if !trusts {
+		return roleNotTrusting, nil
+	}
+	authorized, err := c.isRoleAuthorized(ctx, s, cluster, p)
+	if err != nil || authorized {
+		return "", err
+	}
+	return roleUnauthorized, nil
+}
+
+// roleIssue returns the problem of an ACTIVE profile whose pods cannot run with its role any more; nil when there is
+// none. It may be put right.
+func (p *profilePass) roleIssue(ctx context.Context) (issue, err error) {
+	if !p.state.Created {
+		return nil, nil // it has just been checked, and let in
+	}
+	reason, err := p.c.roleProblem(ctx, p.server, p.cluster, p.row)
+	if err != nil || reason == "" {
+		return nil, err
+	}
+	return newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, false, reason, p.row.PodExecutionRoleARN), nil
 }
 
 // revokeAccess removes the access of the role, when this was the last of the cluster's profiles with it.

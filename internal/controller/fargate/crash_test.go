@@ -46,7 +46,8 @@ func TestControllerProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	controller := fargate.New(fargate.Options{
-		Store: s, RetryFirst: 100 * time.Millisecond, Machines: amazon{s}, Webhook: configuration,
+		Store: s, RetryFirst: 100 * time.Millisecond, Machines: amazon{s}, Trusts: amazon{s}.Trusts,
+		Webhook: configuration,
 		Config: func(_ context.Context, _ record.Cluster, user string, _ ...string) (*rest.Config, error) {
 			return clientcmd.BuildConfigFromFlags("", kubeconfigOf(os.Getenv("MORTAL_KUBECONFIGS"), user))
 		},

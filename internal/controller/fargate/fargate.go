@@ -96,6 +96,9 @@ type Options struct {
 	EC2      func(account, region string) EC2
 	EKS      func(account, region string) EKS
 	Machines Machines
+	// Trusts reports whether the pods of a profile may have its pod execution role: it exists, and its trust policy lets
+	// Fargate assume it.
+	Trusts func(ctx context.Context, profile record.FargateProfile) (bool, error)
 	// Webhook returns the configuration of the webhook that sends the pods of a cluster to Fargate.
 	Webhook func(cluster record.Cluster) *unstructured.Unstructured
 	// VCPUQuota is the quota of virtual CPUs of an account in a region; 1000 when 0. It is AWS's only quota of the number
@@ -197,6 +200,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 			reconcile.Mapped(c.pods, "", c.concernedProfiles),
 			reconcile.Mapped(c.clusters, "", c.profilesOf),
 			reconcile.Mapped(c.planes, "", c.profilesOf),
+			reconcile.Mapped(c.entries, "", c.profilesOf),
+			reconcile.Mapped(record.Roles(c.o.Store), "", c.profilesWithRole),
 			profileWakes,
 		},
 		Workers:    8,
@@ -249,15 +254,28 @@ func notifier() (reconcile.Source, func(string)) {
 }
 
 // concernedProfiles returns the keys of the profiles of a pod's cluster that wait for their pods to be gone, and of the
-// pod's own if the pod cannot be cleaned up.
+// pod's own if the pod cannot be cleaned up, or gets no node: its role may no longer be let in.
 func (c *Controller) concernedProfiles(key string) (keys []string) {
-	if row, err := c.pods.Get(context.Background(), key); err == nil && row.Value.Refusal != "" {
+	row, err := c.pods.Get(context.Background(), key)
+	if err == nil && (row.Value.Refusal != "" || row.Value.Failure != "") {
 		pod := row.Value
 		keys = append(keys, record.FargateProfileKey(pod.Account, pod.Region, pod.Cluster, pod.Profile))
 	}
 	for _, k := range c.profilesOf(key) {
 		if row, err := c.profiles.Get(context.Background(), k); err == nil && row.Value.Deleting {
 			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// profilesWithRole returns the keys of the profiles that have a role, from its key.
+func (c *Controller) profilesWithRole(key string) (keys []string) {
+	account := store.Parts(key)[0]
+	rows, _ := c.profiles.List(context.Background(), store.Prefix(account)) // while it fails, the resync finds out
+	for _, row := range rows {
+		if record.RoleKey(account, roleName(row.Value)) == key {
+			keys = append(keys, row.Key)
 		}
 	}
 	return keys

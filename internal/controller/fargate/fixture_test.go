@@ -111,8 +111,8 @@ func newFixture(t *testing.T, edits ...func(*fargate.Options)) *fixture {
 		Store: w.store, Config: server.ConfigFor, Log: w.log, RetryFirst: 100 * time.Millisecond,
 		EC2:      func(string, string) fargate.EC2 { return amazon{w.store} },
 		EKS:      func(string, string) fargate.EKS { return amazon{w.store} },
-		Machines: amazon{w.store},
-		Webhook:  configuration,
+		Machines: amazon{w.store}, Trusts: amazon{w.store}.Trusts,
+		Webhook: configuration,
 	}
 	for _, edit := range edits {
 		edit(&w.options)

@@ -140,14 +140,13 @@ func (p *profilePass) create(ctx context.Context) (time.Duration, error) {
 	if p.server == nil {
 		return p.awaitServer(), nil
 	}
-	refusal, err := p.cleanUpRefusal(ctx)
+	issues, err := p.findIssues(ctx)
 	if err != nil {
 		return 0, err
 	}
 	after := time.Duration(0)
-	if p.state.Issues = nil; refusal != nil {
-		found, _ := asProblem(refusal, p.row.Name)
-		p.state.Issues, after = []ekstypes.FargateProfileIssue{found.issue}, issueRetryInterval
+	if p.state.Issues = issues; len(issues) > 0 {
+		after = issueRetryInterval
 	}
 	if !p.state.Created {
 		p.state.Created = true
@@ -155,6 +154,23 @@ func (p *profilePass) create(ctx context.Context) (time.Duration, error) {
 			p.c.now().Sub(p.row.CreatedAt).Round(time.Millisecond))
 	}
 	return after, nil
+}
+
+// findIssues returns what is wrong with a profile that has all that EKS makes for it. That the cluster does not let EKS
+// look is wrong, too.
+func (p *profilePass) findIssues(ctx context.Context) (issues []ekstypes.FargateProfileIssue, err error) {
+	for _, find := range []func(context.Context) (issue, err error){p.roleIssue, p.cleanUpRefusal} {
+		issue, err := find(ctx)
+		if err != nil {
+			issue = err
+		}
+		if found, ok := asProblem(issue, p.row.Name); ok {
+			issues = append(issues, found.issue)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return issues, nil
 }
 
 // awaitServer reports an API server that cannot be reached for long, and returns when to look again. Its connection

@@ -61,7 +61,7 @@ func (p *podPass) ensureMachine(ctx context.Context) (time.Duration, error) {
 	if profile.Value.ID != row.ProfileID {
 		return retryInterval, nil // likewise
 	}
-	if reason, err := p.roleProblem(ctx, profile.Value); err != nil || reason != "" {
+	if reason, err := p.c.roleProblem(ctx, p.server, p.cluster, profile.Value); err != nil || reason != "" {
 		if err != nil {
 			return 0, err
 		}
@@ -90,22 +90,6 @@ func (p *podPass) ensureMachine(ctx context.Context) (time.Duration, error) {
 		return p.recordLaunchFailure(ctx, reason)
 	}
 	return p.bind(ctx)
-}
-
-// roleProblem returns why no node can join with the profile's role; empty when one can.
-func (p *podPass) roleProblem(ctx context.Context, profile record.FargateProfile) (string, error) {
-	role, err := record.Roles(p.c.o.Store).Get(ctx, record.RoleKey(profile.Account, roleName(profile)))
-	if errors.Is(err, store.ErrNotFound) || err == nil && role.Value.ARN() != profile.PodExecutionRoleARN {
-		return roleNotTrusting, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	ok, err := p.c.isRoleAuthorized(ctx, p.server, p.cluster, profile)
-	if err != nil || ok {
-		return "", err
-	}
-	return roleUnauthorized, nil
 }
 
 // annotatePod sets CapacityProvisioned, Logging and nominatedNodeName, as EKS does before there is a node, and returns
