@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/coracle-eks/coracle/internal/controller/addon"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // addonTimeout is the environment variable for the time that the pods of an add-on may take to become ready; 15m
@@ -16,7 +17,8 @@ func (d *daemon) newAddonController(planes *controlplane.Controller) (*addon.Con
 	if err != nil {
 		return nil, err
 	}
-	o := addon.Options{Store: d.store, Config: planes.Config, Catalog: d.catalog, Timeout: timeout, Log: d.log}
+	o := addon.Options{Store: d.store, Config: planes.Config, Catalog: d.catalog, Timeout: timeout, Log: d.log,
+		Standard: func(o record.AddonObject) bool { return controlplane.IsStandard(o.APIVersion, o.Kind, o.Name) }}
 	if d.host.real != nil { // simulated machines run no images
 		o.Provide = d.host.images.Provide
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	Config func(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config, error)
 	// Catalog has the add-ons.
 	Catalog *catalog.Catalog
+	// Standard reports whether every cluster has an object, whatever its add-ons: it stays when an add-on that has it as
+	// well is deleted. It is optional.
+	Standard func(record.AddonObject) bool
 	// Provide gets an image that pods of an add-on are to run into the registry, or says in plain words why it cannot
 	// be had. It may take minutes; when nil, nobody looks for images.
 	Provide func(ctx context.Context, image catalog.Image) error

@@ -71,9 +71,8 @@ func TestNewClusterGetsItsAddonsOnce(t *testing.T) {
 	if _, err := admin.CoreV1().Services("kube-system").Get(t.Context(), "kube-dns", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	for _, resource := range []string{"eniconfigs", "cninodes", "securitygrouppolicies", "policyendpoints"} {
+	for _, resource := range []string{"eniconfigs", "policyendpoints"} {
 		groups := map[string]string{"eniconfigs": "crd.k8s.amazonaws.com/v1alpha1",
-			"cninodes": "vpcresources.k8s.aws/v1alpha1", "securitygrouppolicies": "vpcresources.k8s.aws/v1beta1",
 			"policyendpoints": "networking.k8s.aws/v1alpha1"}
 		eventually.True(t, resource+" are served", func() bool { return serves(admin, groups[resource], resource) })
 	}

@@ -160,7 +160,9 @@ func TestTwoControllersDoNotFight(t *testing.T) {
 // TestDeletion deletes add-ons, among them one that something holds.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, Options{Patience: 200 * time.Millisecond}, 1)
+	w := newFixture(t, Options{Patience: 200 * time.Millisecond, Standard: func(o record.AddonObject) bool {
+		return o.Kind == "ConfigMap" && o.Name == "agent-old"
+	}}, 1)
 	for _, name := range []string{"agent", "web", "home", "crd"} {
 		w.create(name, record.AddonConfig{Version: "v1", Configuration: "5"})
 	}
@@ -218,6 +220,11 @@ func TestDeletion(t *testing.T) {
 		if get() == nil {
 			t.Errorf("%s is still there", what)
 		}
+	}
+
+	standard, err := w.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "agent-old", metav1.GetOptions{})
+	if err != nil || manages(standard) {
+		t.Errorf("an object that every cluster has is %+v: %v", standard, err)
 	}
 
 	// What two have goes with the second.

@@ -22,7 +22,7 @@ import (
 // The objects go in the order in which nothing misses another: what runs first, then what it ran with, definitions and
 // namespaces last. With a definition (a CRD) go all objects of its kind, as on EKS. Adopted objects go like those that
 // EKS made. A namespace that another manager manages too stays, since it has more in it than the add-on; and so does an
-// object that another add-on has as well.
+// object that another add-on, or every cluster, has as well.
 func (a *addon) removeObjects(ctx context.Context) error {
 	if err := a.finishUpdate(ctx, ekstypes.UpdateStatusCancelled); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *addon) deleteObject(ctx context.Context, o record.AddonObject) (gone bo
 	if err != nil {
 		return false, since, err
 	}
-	if others || !manages(live) || isSharedNamespace(live) {
+	if others || a.isStandardObject(o) || !manages(live) || isSharedNamespace(live) {
 		return true, since, a.releaseObject(ctx, o)
 	}
 	if at := live.GetDeletionTimestamp(); at != nil {
@@ -127,6 +127,11 @@ func (a *addon) isSharedObject(ctx context.Context, o record.AddonObject) (bool,
 		return row.Key != a.row.Key() && slices.ContainsFunc(row.Value.Objects,
 			func(h record.AddonObject) bool { return sameName(h, o) })
 	}), nil
+}
+
+// isStandardObject reports whether the cluster has the object without its add-ons.
+func (a *addon) isStandardObject(o record.AddonObject) bool {
+	return a.e.o.Standard != nil && a.e.o.Standard(o)
 }
 
 // isSharedNamespace reports whether an object is a namespace that others than EKS use.

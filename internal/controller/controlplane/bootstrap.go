@@ -39,6 +39,15 @@ var flowControlManifests string
 // that run the same program do not.
 var standard = sync.OnceValue(func() []*unstructured.Unstructured { return parseManifests(rbacManifests) })
 
+// IsStandard reports whether every cluster gets an object without a namespace, of any version of its API group.
+func IsStandard(apiVersion, kind, name string) bool {
+	group := func(version string) string { g, _, _ := strings.Cut(version, "/"); return g }
+	return slices.ContainsFunc(standard(), func(o *unstructured.Unstructured) bool {
+		return o.GetNamespace() == "" && o.GetKind() == kind && o.GetName() == name &&
+			group(o.GetAPIVersion()) == group(apiVersion)
+	})
+}
+
 // flowControl returns the objects of API priority and fairness that every cluster gets.
 var flowControl = sync.OnceValue(func() []*unstructured.Unstructured { return parseManifests(flowControlManifests) })
 
