@@ -17,7 +17,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/client"
 )
 
-// securityGroupPolicies is the resource of SecurityGroupPolicy objects, whose definition the VPC CNI add-on brings.
+// securityGroupPolicies is the resource of SecurityGroupPolicy objects, whose definition every cluster gets.
 var securityGroupPolicies = schema.GroupVersionResource{Group: "vpcresources.k8s.aws", Version: "v1beta1",
 	Resource: "securitygrouppolicies"}
 
@@ -73,7 +73,7 @@ func (p *podPass) securityGroups(ctx context.Context, pod *corev1.Pod) ([]string
 	if failed != nil {
 		return nil, failed
 	}
-	if err != nil && !apierrors.IsNotFound(err) { // the cluster may not know the kind
+	if err != nil && !apierrors.IsNotFound(err) { // somebody may have deleted the definition
 		return nil, fmt.Errorf("list SecurityGroupPolicies: %w", err)
 	}
 	if len(groups) > 0 {
