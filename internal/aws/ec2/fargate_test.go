@@ -66,6 +66,16 @@ func TestFargateMachine(t *testing.T) {
 		t.Errorf("the volume is %+v, %v", v.Value, err)
 	}
 
+	// The oldest region has names of its own.
+	east := w.NewClient(w.URL, "us-east-1")
+	zones := awstest.Must[*ec2.DescribeSubnetsOutput](t)(east.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{}))
+	old := fargateLaunch(*zones.Subnets[0].SubnetId, "0123456789-east")
+	old.Region = "us-east-1"
+	if r, ni, err := machines.Launch(ctx, old); err != nil ||
+		r.Fargate.NodeName != "fargate-ip-"+strings.ReplaceAll(ni.PrivateIPs[0], ".", "-")+".ec2.internal" {
+		t.Errorf("in us-east-1 the machine is %+v: %v", r.Fargate, err)
+	}
+
 	// The same launch again, and several at once, change nothing.
 	other := launch
 	other.SubnetID = w.Subnet(vpc, "10.0.2.0/24", "b")

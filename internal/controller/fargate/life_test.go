@@ -153,7 +153,10 @@ func TestPodsThatCannotRunAreToldWhy(t *testing.T) {
 			"fargate profile other blocked for new launches due to: Pod does not match the selectors"},
 		"in-no-zone": {"fargate", func(p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "eu-west-1c"}
-		}, "node affinity/selector matches no availability zone"},
+		}, "node affinity/selector matches no Fargate node in the subnets of Fargate profile fargate"},
+		"for-windows": {"fargate", func(p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"}
+		}, "node affinity/selector matches no Fargate node"},
 	} {
 		edits := []func(*corev1.Pod){}
 		if c.edit != nil {

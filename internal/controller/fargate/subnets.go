@@ -48,8 +48,8 @@ func (p *podPass) chooseSubnet(
 		return nil, client.Cut(err.Error()), nil //nolint:nilerr // the pod's owner is told
 	}
 	if len(allowed) == 0 {
-		return nil, "Pod's node affinity/selector matches no availability zone of the subnets of Fargate profile " +
-			profile.Name, nil
+		return nil, "Pod's node affinity/selector matches no Fargate node in the subnets of Fargate profile " + profile.Name,
+			nil
 	}
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		// A pod that was made and given a zone after this one's list would not count. Only pods of the cluster wait for
