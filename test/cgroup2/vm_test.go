@@ -25,6 +25,7 @@ const root = "../.."
 var wanted = map[string]string{
 	"cgroup2": "true", "doctor": "ok cgroups version 2", "cluster": "ACTIVE", "nodegroup": "ACTIVE", "pod": "Ready",
 	"cpus": "2", "inside": "cgroup2fs",
+	"part-cpu.max": "25000 100000", "part-memory.max": "536870912",
 	"machine-cpu.max": "200000 100000", "machine-memory.max": "4042469376", "pod-memory.max": "67108864", "left": "0",
 }
 

@@ -25,6 +25,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"golang.org/x/sys/unix"
+
+	"github.com/coracle-eks/coracle/internal/host/machine/cgroup"
 )
 
 const (
@@ -72,10 +74,33 @@ func run(ctx context.Context) error {
 			os.Setenv(name, strings.Trim(value, `"'`))
 		}
 	}
+	if err := limitPart(); err != nil {
+		return err
+	}
 	if err := build(ctx); err != nil {
 		return err
 	}
 	return look(ctx)
+}
+
+// limitPart makes the group of a machine with a part of a CPU, as the smallest of Fargate has, and prints its limits.
+func limitPart() error {
+	host, err := cgroup.Open()
+	if err != nil {
+		return err
+	}
+	part := host.Group("inside", "part")
+	if err := part.Create(cgroup.Limits{CPUs: 1, MilliCPUs: 250, MemoryBytes: 512 << 20}); err != nil {
+		return err
+	}
+	for _, file := range []string{"cpu.max", "memory.max"} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(part.Dir("cpu")), file)) // that of the parent is enforced
+		if err != nil {
+			return err
+		}
+		fact("part-"+file, "%s", strings.TrimSpace(string(text)))
+	}
+	return part.Remove()
 }
 
 // build makes the cluster and a node.
