@@ -129,6 +129,11 @@ spec:
     metadata: {labels: {app: web}}
     spec:
       terminationGracePeriodSeconds: 1
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: topology.kubernetes.io/zone
+        whenUnsatisfiable: DoNotSchedule
+        labelSelector: {matchLabels: {app: web}}
       containers:
       - name: web
         image: registry.k8s.io/e2e-test-images/agnhost:2.53
@@ -156,15 +161,19 @@ func TestPodsWithoutNodes(t *testing.T) {
 	w.Apply(workload)
 	// CoreDNS runs on Fargate, too: there are no nodes.
 	w.FargateProfile(w.Cluster, "system", w.role, w.private, "namespace=kube-system,labels={k8s-app=kube-dns}")
-	w.Run(w.Config, "kubectl", "-n", "kube-system", "rollout", "restart", "deployment", "coredns")
+	w.Run(w.Config, "kubectl", "-n", "kube-system", "patch", "deployment", "coredns", "--type=merge", "-p", coreDNSPatch)
 	w.moreProfiles()
 	w.rollout("fargate", "deployment/web")
 	pods := w.pods("fargate", "app=web")
 	if len(pods) != 2 {
 		t.Fatalf("there are %d pods", len(pods))
 	}
+	zones := map[string]bool{}
 	for _, p := range pods {
-		w.checkPod(p)
+		zones[w.checkPod(p)] = true
+	}
+	if len(zones) != 2 {
+		t.Errorf("the pods are in the zones %v", zones)
 	}
 	w.checkMachines(pods)
 
@@ -178,12 +187,7 @@ func TestPodsWithoutNodes(t *testing.T) {
 	if got := w.Run(w.Config, "kubectl", "-n", "fargate", "logs", first); !strings.Contains(got, "8080") {
 		t.Errorf("the log of the pod is %q", got)
 	}
-	audit := w.Run("", "coracle", "audit", "--data-dir", w.Dir, "--cluster", w.Cluster, "pod/"+first, "-n", "fargate")
-	for _, want := range []string{"eks:fargate-scheduler", "0500-amazon-eks-fargate-mutation.amazonaws.com"} {
-		if !strings.Contains(audit, want) {
-			t.Errorf("the audit of the pod lacks %s:\n%s", want, audit)
-		}
-	}
+	w.checkAudit(pods[0])
 
 	// What else happens to pods on Fargate.
 	t.Run("together", func(t *testing.T) {
@@ -191,7 +195,10 @@ func TestPodsWithoutNodes(t *testing.T) {
 			"logs": (*world).followLogs, "files": (*world).shareFiles, "role": (*world).assumeRole,
 			"security groups": (*world).followPolicy, "patches": (*world).patch, "machine dies": (*world).killMachine,
 			"full subnet": (*world).fillSubnet, "role that may not pull": (*world).refuseImage,
-			"foreign pod": (*world).bindForeignPod, "disk": (*world).fillDisk,
+			"foreign pod": (*world).bindForeignPod, "disk": (*world).fillDisk, "memory": (*world).fillMemory,
+			"CoreDNS": (*world).adoptCoreDNS, "port forward": func(w *world) {
+				w.PortForward("fargate", "pod/"+first, "8080")
+			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -208,7 +215,9 @@ func TestPodsWithoutNodes(t *testing.T) {
 		}
 		return nil
 	})
+	administrator := w.administrator()
 	w.Kill()
+	w.missWebhook(administrator)
 	w.Restart()
 	w.rollout("fargate", "deployment/web")
 	for _, p := range pods {
@@ -225,45 +234,6 @@ func TestPodsWithoutNodes(t *testing.T) {
 		w.DeleteFargateProfile(w.Cluster, name)
 	}
 	w.awaitNothing()
-}
-
-// followLogs follows what a pod prints to CloudWatch Logs.
-func (w *world) followLogs() {
-	w.AWS(nil, "iam", "put-role-policy", "--role-name", harness.PodExecutionRole, "--policy-name", "logs",
-		"--policy-document", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream",
-		"logs:CreateLogGroup",		"logs:DescribeLogStreams","logs:PutLogEvents","logs:PutRetentionPolicy"],"Resource":"*"}]}`)
-	_, refused, err := w.Try(w.Config, "kubectl", "create", "-f", w.file(fmt.Sprintf(observability, "lua")))
-	if err == nil || !strings.Contains(refused, "lua") {
-		w.t.Errorf("a filter that Fargate lacks is taken: %v: %s", err, refused)
-	}
-	w.Apply(fmt.Sprintf(observability, "record_modifier"))
-	w.Apply(`apiVersion: v1
-kind: Pod
-metadata: {name: teller, namespace: fargate}
-spec:
-  restartPolicy: Never
-  containers:
-  - name: teller
-    image: registry.k8s.io/e2e-test-images/agnhost:2.53
-    args: [netexec, --http-port=8080]
-`)
-	w.Await("condition=Ready", "-n", "fargate", "pod/teller")
-	var p pod
-	if w.JSON(&p, "get", "pod", "-n", "fargate", "teller"); p.Metadata.Annotations["Logging"] != "LoggingEnabled" {
-		w.t.Errorf("the annotations of a pod with logs are %v", p.Metadata.Annotations)
-	}
-	eventually.Nil(w.t, "the log of the pod is in CloudWatch Logs", func() error {
-		out, refused, err := w.Try("", "aws", "logs", "filter-log-events", "--log-group-name", "fargate-pods",
-			"--filter-pattern", "8080", "--query", "events[].message", "--output", "text")
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, refused)
-		}
-		if !strings.Contains(out, "coracle-test") {
-			return fmt.Errorf("the events are %q", out)
-		}
-		return nil
-	})
-	w.Run(w.Config, "kubectl", "-n", "fargate", "delete", "pod", "teller", "--wait=false")
 }
 
 // shareFiles has two pods share a file system of EFS by a static volume, as Fargate has no others.
@@ -351,32 +321,6 @@ spec:
       - {name: settings, configMap: {name: files}}
 `
 
-// observability is the log configuration of Fargate, with a filter to name.
-// https://docs.aws.amazon.com/eks/latest/userguide/fargate-logging.html
-const observability = `apiVersion: v1
-kind: Namespace
-metadata: {name: aws-observability, labels: {aws-observability: enabled}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: aws-logging, namespace: aws-observability}
-data:
-  flb_log_cw: "false"
-  filters.conf: |
-    [FILTER]
-        Name %s
-        Match *
-        Record stage coracle-test
-  output.conf: |
-    [OUTPUT]
-        Name cloudwatch_logs
-        Match *
-        region eu-west-1
-        log_group_name fargate-pods
-        log_stream_prefix from-
-        auto_create_group true
-`
-
 // file writes a file for a command.
 func (w *world) file(text string) string {
 	w.t.Helper()
@@ -402,8 +346,8 @@ func (w *world) rollout(namespace, what string) {
 	}
 }
 
-// checkPod checks what Fargate makes of a pod.
-func (w *world) checkPod(p pod) {
+// checkPod checks what Fargate makes of a pod, and returns the zone of its node.
+func (w *world) checkPod(p pod) (zone string) {
 	w.t.Helper()
 	name := p.Metadata.Name
 	for what, is := range map[string][2]string{
@@ -434,21 +378,7 @@ func (w *world) checkPod(p pod) {
 			w.t.Errorf("the events of %s lack %q:\n%s", name, want, events)
 		}
 	}
-	var node clustertest.Node
-	w.JSON(&node, "get", "node", p.Spec.NodeName)
-	for label, want := range map[string]string{
-		"eks.amazonaws.com/compute-type": "fargate",
-		"kubernetes.io/hostname":         strings.TrimPrefix(p.Spec.NodeName, "fargate-"),
-		"topology.kubernetes.io/region":  harness.Region,
-	} {
-		if got := node.Metadata.Labels[label]; got != want {
-			w.t.Errorf("label %s of %s is %q, want %q", label, node.Metadata.Name, got, want)
-		}
-	}
-	// As on EKS, the cloud controller manager takes a node that is not Ready yet for one that is shut down.
-	if len(node.Spec.Taints) == 0 || node.Spec.Taints[0].Key != "eks.amazonaws.com/compute-type" {
-		w.t.Errorf("the taints of %s are %v", node.Metadata.Name, node.Spec.Taints)
-	}
+	return w.checkNode(p)
 }
 
 // checkMachines checks that the machines of pods are Amazon's: what the account sees of them are network interfaces.

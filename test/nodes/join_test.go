@@ -168,7 +168,7 @@ func TestNodesJoinAndRunPods(t *testing.T) {
 	if got := s.Run(s.Config, "kubectl", "logs", "-n", "demo", first); got == "" {
 		t.Error("kubectl logs shows nothing")
 	}
-	s.portForward("demo", "deployment/demo", "80")
+	s.PortForward("demo", "deployment/demo", "80")
 	s.discoversIssuer()
 
 	// A terminated instance is a node no more, and its addresses are free.

@@ -5,17 +5,11 @@
 package nodes
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"io"
-	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
@@ -40,40 +34,4 @@ func kibibytes(t testing.TB, quantity string) int64 {
 		t.Fatalf("memory is %q: %v", quantity, err)
 	}
 	return n
-}
-
-// portForward reaches a port of a pod through kubectl port-forward.
-func (s *cluster) portForward(namespace, what, port string) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), eventually.Limit)
-	defer cancel()
-	cmd := s.Command(ctx, s.Config, "kubectl", "port-forward", "-n", namespace, what, ":"+port)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	defer end(cmd)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		s.t.Fatalf("kubectl port-forward: %q, %v", line, err)
-	}
-	// Forwarding from 127.0.0.1:41234 -> 80
-	address := strings.Fields(strings.TrimPrefix(line, "Forwarding from "))[0]
-	response, err := http.Get("http://" + address + "/hostname")
-	if err != nil {
-		s.t.Errorf("through kubectl port-forward: %v", err)
-		return
-	}
-	defer response.Body.Close()
-	if text, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
-		s.t.Errorf("through kubectl port-forward: %s %s %v", response.Status, text, err)
-	}
-}
-
-func end(cmd *exec.Cmd) {
-	_ = cmd.Process.Kill() // it may have ended by itself
-	_ = cmd.Wait()         // a killed command's status says nothing
 }

@@ -207,7 +207,7 @@ type Node struct {
 	Spec struct {
 		ProviderID    string
 		Unschedulable bool
-		Taints        []struct{ Key, Effect string }
+		Taints        []Taint
 	}
 	Status struct {
 		Capacity, Allocatable map[string]string
@@ -216,6 +216,9 @@ type Node struct {
 		NodeInfo              struct{ KubeletVersion, OSImage, ContainerRuntimeVersion string }
 	}
 }
+
+// Taint is a taint of a Node.
+type Taint struct{ Key, Value, Effect string }
 
 // Ready reports whether pods can be bound to it.
 func (n Node) Ready() bool {
