@@ -55,10 +55,17 @@ func TestClusterLife(t *testing.T) {
 			"/api/v1/namespaces/default/serviceaccounts/default",
 			"/apis/storage.k8s.io/v1/storageclasses/gp2",
 			"/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical",
+			"/apis/storage.k8s.io/v1/csidrivers/efs.csi.aws.com",
 		} {
 			if _, err := getHealth(t.Context(), admin, host+path); err != nil {
 				t.Error(err)
 			}
+		}
+		for _, path := range []string{"v1alpha1/cninodes", "v1beta1/securitygrouppolicies"} {
+			d.until(path+" are served", func() bool {
+				_, err := getHealth(t.Context(), admin, host+"/apis/vpcresources.k8s.aws/"+path)
+				return err == nil
+			})
 		}
 		endpoints, err := getHealth(t.Context(), admin, host+"/api/v1/namespaces/default/endpoints/kubernetes")
 		if err != nil {
