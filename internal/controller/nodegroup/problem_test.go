@@ -19,7 +19,7 @@ func TestIssuesOfATenantAreShort(t *testing.T) {
 	for range 2 {
 		for _, err := range []error{
 			g.malformed(errors.New(long)), g.invalidTemplate(record.NodegroupTemplate{}, long),
-			&smithy.GenericAPIError{Code: "AccessDenied", Message: long},
+			&smithy.GenericAPIError{Code: "AccessDenied", Message: "b" + long},
 		} {
 			if err := g.recordIssue(err); err != nil {
 				t.Error(err)

@@ -392,9 +392,9 @@ func (p *player) matchStage(ctx context.Context, due *corev1.Pod) (*lifecycle.St
 
 // complain reports to the user of the pod why it does not start, in the event that a kubelet would send.
 func (f *fleet) complain(ctx context.Context, k *kubelet, p *corev1.Pod, err error) {
-	message := fmt.Sprintf(
+	message := shorten(fmt.Sprintf(
 		"Failed to create pod sandbox: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to "+
-			"assign an IP address to container: %v", err)
+			"assign an IP address to container: %v", err))
 	if err := f.recordEvent(ctx, k, p, corev1.EventTypeWarning, "FailedCreatePodSandBox", message); err != nil &&
 		ctx.Err() == nil {
 		f.c.log.Warn("cannot tell why a pod does not start", "cluster", f.cluster.Name, "pod", p.Namespace+"/"+p.Name,
