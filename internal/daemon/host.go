@@ -16,6 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/host/simulated"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/nodeimage"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -84,6 +85,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 	options := endpoint.Options{
 		Store: d.store, Host: d.processes, Owner: d.dir.Owner(), Dir: d.dir.Join("endpoint"),
 		LogFile: d.dir.Join("endpoint.log"), Program: self, Log: d.log,
+		Metrics: d.metricsAPI,
 	}
 	if !RealMachines(d.settings) {
 		h.endpoints, err = endpoint.New(options)
@@ -103,7 +105,7 @@ func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Co
 		all = append(all, simulated.NewBalancers(d.store).Controllers()...)
 		return append(all, simulated.New(simulated.Options{
 			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()},
-			Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
+			Metrics: d.metricsAPI, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
 			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
 				return ec2.NewFromConfig(d.api.clientConfig(region, who))
 			},
@@ -132,6 +134,11 @@ func (d *daemon) egressSockets(clusterID string) (cluster, managed string) {
 		return "", ""
 	}
 	return simulated.Socket(d.simulatedDir(), clusterID), simulated.ManagedSocket(d.simulatedDir(), clusterID)
+}
+
+// metricsAPI returns what serves the metrics of a control plane to its API server.
+func (d *daemon) metricsAPI(plane record.ControlPlane) extensionmetrics.Config {
+	return controlplane.MetricsAPI(d.dir.Join("clusters"), plane)
 }
 
 // outboundPolicy returns the policy for connections of the daemon on behalf of users.

@@ -47,6 +47,8 @@ var Connections = map[string]string{
 		"gave it; redirects are not followed",
 	"internal/kube/clusterproxy/clusterproxy.go newTransport": "an API server of this daemon, at the address that the " +
 		"daemon gave it",
+	"internal/kube/extensionmetrics/serve.go newTransport": "components of the same control plane, at the addresses " +
+		"that the daemon gave them",
 	"internal/host/simulated/endpoint.go connectOut": "the daemon's own webhooks, by the exact address",
 	"internal/etcd/embedded.go dialEtcd":             "the embedded etcd, or the one that the operator named",
 

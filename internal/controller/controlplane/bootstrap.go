@@ -19,12 +19,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/recovery"
 )
@@ -75,7 +77,8 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 		return err
 	}
 	objects := slices.Concat(standard(), kubernetesEndpoints(p), hooks.Configurations)
-	fingerprint, err := fingerprint(p.minor, slices.Concat(objects, flowControl()))
+	metrics := c.metricsService(p)
+	fingerprint, err := fingerprint(p.minor, slices.Concat(objects, flowControl(), metrics))
 	if err != nil {
 		return err
 	}
@@ -106,11 +109,50 @@ func (c *Controller) bootstrap(ctx context.Context, p plane) error {
 			return nil
 		})
 	}
+	if len(metrics) > 0 {
+		group.Go(func(ctx context.Context) error { return c.aggregateMetrics(ctx, clients, p, metrics) })
+	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("put EKS's objects into the cluster: %w", err)
 	}
 	crashBootstrapped.Here()
 	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) { o.Bootstrapped = fingerprint })
+}
+
+// metricsService returns the service of the API of control plane metrics with its endpoint, and the APIService, in this
+// order. There are none where an API server cannot reach it.
+func (c *Controller) metricsService(p plane) []*unstructured.Unstructured {
+	if socket, _ := c.egressSockets(p.cluster.ID); socket == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(p.cluster.ID))
+	suffix := utilrand.SafeEncodeString(hex.EncodeToString(sum[:])[:5])
+	return append(extensionmetrics.Backend(suffix), extensionmetrics.APIService(p.keys.ca.PEM))
+}
+
+// aggregateMetrics applies the objects of the API of control plane metrics one after the other, and waits until it
+// answers: an API group that does not is in the way of whoever asks for all of them.
+func (c *Controller) aggregateMetrics(
+	ctx context.Context, clients *client.Client, p plane, objects []*unstructured.Unstructured,
+) error {
+	for _, o := range objects {
+		if err := applyObject(ctx, clients.Objects, o, true); err != nil {
+			return err
+		}
+	}
+	ticker := time.NewTicker(4 * poll)
+	defer ticker.Stop()
+	for {
+		_, err := getHealth(ctx, clients.HTTP, p.serverURL()+"/apis/"+extensionmetrics.Group+"/"+extensionmetrics.Version)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the API %s: %w: %w", extensionmetrics.Group, context.Cause(ctx), err)
+		}
+	}
 }
 
 func fingerprint(minor string, objects []*unstructured.Unstructured) (string, error) {

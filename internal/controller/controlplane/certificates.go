@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -237,13 +238,16 @@ func (c *Controller) requiredLeaves(p plane) ([]leaf, error) {
 	return []leaf{
 		{name: "kube-apiserver", Leaf: serving},
 		{name: "kube-apiserver-kubelet-client", Leaf: clientLeaf("kube-apiserver-kubelet-client", "system:masters")},
-		{name: "front-proxy-client", Leaf: clientLeaf("front-proxy-client"), frontProxyCA: true},
+		{name: "front-proxy-client", Leaf: clientLeaf(extensionmetrics.Client), frontProxyCA: true},
 		{name: "apiserver-etcd-client", ofOtherIssuer: func() (pki.Pair, error) {
 			return c.o.Etcd.IssueClient(etcdUser(cluster.ID))
 		}},
 		{name: "kube-controller-manager", Leaf: clientLeaf("system:kube-controller-manager")},
 		{name: "kube-scheduler", Leaf: clientLeaf("system:kube-scheduler")},
 		{name: "cloud-controller-manager", Leaf: clientLeaf(userCloudController)},
+		{name: extensionmetrics.ServingCertificate, Leaf: pki.Leaf{CommonName: extensionmetrics.Service, Server: true,
+			DNSNames: []string{extensionmetrics.ServerName}}},
+		{name: extensionmetrics.ClientCertificate, Leaf: clientLeaf(extensionmetrics.User)},
 		// What the controller manager and the scheduler serve their health with. They would make
 		// an RSA key each themselves, which takes longer than the rest of their start.
 		{name: "health", Leaf: pki.Leaf{

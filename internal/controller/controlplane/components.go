@@ -14,6 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/hostmemory"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	"github.com/coracle-eks/coracle/internal/kube/componentlog"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -154,6 +155,7 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 	out.others = []process.Spec{
 		c.baseSpec(p, kubeControllerManager, c.controllerManagerArgs(p, kubeconfig(kubeControllerManager))),
 		c.baseSpec(p, kubeScheduler, append(c.servingFlags(p, 10259),
+			"--authorization-kubeconfig="+kubeconfig(kubeScheduler),
 			"--config="+filepath.Join(schedulerDir, "scheduler.yaml"),
 		)),
 	}
@@ -233,8 +235,22 @@ func (c *Controller) servingFlags(p plane, port int) []string {
 
 // healthURL returns the URL of the health of a component.
 func healthURL(p plane, component string) string {
+	return componentURL(p.localIP(), component, "/healthz")
+}
+
+// componentURL returns the URL of a path of a component other than kube-apiserver.
+func componentURL(ip net.IP, component, path string) string {
 	ports := map[string]string{kubeControllerManager: "10257", cloudControllerManager: "10258", kubeScheduler: "10259"}
-	return "https://" + net.JoinHostPort(p.localIP().String(), ports[component]) + "/healthz"
+	return "https://" + net.JoinHostPort(ip.String(), ports[component]) + path
+}
+
+// MetricsAPI returns what serves the metrics of a control plane to its API server. dir is that of [Options].
+func MetricsAPI(dir string, seen record.ControlPlane) extensionmetrics.Config {
+	ip := plane{port: seen.Port}.localIP()
+	return extensionmetrics.Config{Dir: filepath.Join(dir, seen.ClusterID, "pki"), Components: map[string]string{
+		extensionmetrics.ControllerManager: componentURL(ip, kubeControllerManager, "/metrics"),
+		extensionmetrics.Scheduler:         componentURL(ip, kubeScheduler, "/metrics"),
+	}}
 }
 
 // webhooks returns the cluster's webhooks; none where there are none for any cluster.
@@ -430,6 +446,7 @@ func (c *Controller) controllerManagerArgs(p plane, kubeconfig string) []string 
 	pki := func(name string) string { return c.clusterDir(cluster.ID, "pki", name) }
 	args := append(c.servingFlags(p, 10257),
 		"--kubeconfig="+kubeconfig,
+		"--authorization-kubeconfig="+kubeconfig, // who may read the metrics is asked of the API server
 		"--allocate-node-cidrs=false",
 		"--cluster-name="+cluster.Name,
 		"--cluster-signing-cert-file="+pki("ca.crt"),

@@ -30,6 +30,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/hostsfile"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/testenv"
@@ -195,6 +196,7 @@ func startInVPC(t *testing.T) *vpc {
 			LogFile: filepath.Join(dir, "endpoint.log"),
 			Program: os.Args[0], Namespace: v.namespace, PublicRange: netip.MustParsePrefix("198.18.8.0/21"),
 			API: netip.MustParseAddr("198.18.8.3"), Log: o.Log,
+			Metrics: func(seen record.ControlPlane) extensionmetrics.Config { return MetricsAPI(o.Dir, seen) },
 			SetNames: func(_ context.Context, _ string, entries []hostsfile.Entry) error {
 				v.mu.Lock()
 				defer v.mu.Unlock()
@@ -339,6 +341,7 @@ func TestEndpointAccess(t *testing.T) {
 	yes("private, from the VPC", inside)
 
 	v.egress(c)
+	v.metrics(c)
 
 	// The end leaves no name.
 	v.remove(c)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/balancing"
 	"github.com/coracle-eks/coracle/internal/host/hostsfile"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -55,6 +56,8 @@ type Options struct {
 	ForwardsS3 bool
 	// Webhooks are the addresses at which API servers find the daemon's own, on this host: "127.0.0.1:20001".
 	Webhooks []string
+	// Metrics is what serves the metrics of a control plane; nobody does when nil (optional).
+	Metrics func(record.ControlPlane) extensionmetrics.Config
 
 	Log *slog.Logger // slog.Default() when nil
 	// SetNames enters names of the host; names.Set when nil (optional).
@@ -85,6 +88,7 @@ func New(o Options) (*Controller, error) {
 	}
 	return &Controller{o: o, rows: openTables(o.Store), balancer: balancing.NewReader(o.Store), process: &Process{
 		Host: o.Host, Name: ProcessName, Dir: o.Dir, LogFile: o.LogFile, Program: o.Program, MemoryLimit: "64MiB",
+		Revision: "2", // one of revision 1 has no metrics
 	}}, nil
 }
 
@@ -212,6 +216,15 @@ func (c *Controller) ManagedEgressSocket(clusterID string) string {
 		return ""
 	}
 	return filepath.Join(c.o.Dir, clusterID+"-managed.sock")
+}
+
+// metrics returns what answers for the metrics of a control plane; nil for nothing.
+func (c *Controller) metrics(plane record.ControlPlane) *extensionmetrics.Config {
+	if c.o.Metrics == nil {
+		return nil
+	}
+	config := c.o.Metrics(plane)
+	return &config
 }
 
 // Name returns the DNS name of a cluster's endpoint,

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/connlimit"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/outbound"
 )
 
@@ -120,6 +122,10 @@ func (e *egress) serveConnection(spec Egress, client *net.UnixConn) {
 		refuse(http.StatusMethodNotAllowed, "only CONNECT is served here")
 		return
 	}
+	if spec.Metrics != nil && request.Host == extensionmetrics.Address {
+		e.serveMetrics(*spec.Metrics, client, reader)
+		return
+	}
 	ctx, cancel := context.WithTimeout(e.ctx, connectTime)
 	server, err := connect(ctx, spec, request.Host)
 	cancel()
@@ -143,6 +149,26 @@ func (e *egress) serveConnection(spec Egress, client *net.UnixConn) {
 	}
 	relayStreams(client, server)
 }
+
+// serveMetrics answers a connection to the API of control plane metrics, of which reader may have read some.
+func (e *egress) serveMetrics(config extensionmetrics.Config, client *net.UnixConn, reader *bufio.Reader) {
+	if _, err := fmt.Fprintf(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	early, _ := reader.Peek(reader.Buffered())
+	conn := &readAhead{client, io.MultiReader(bytes.NewReader(early), client)}
+	if err := extensionmetrics.Serve(e.ctx, conn, config); err != nil {
+		e.log.Warn("an API server gets no metrics", "error", err)
+	}
+}
+
+// readAhead is a connection some of which has been read.
+type readAhead struct {
+	net.Conn
+	in io.Reader
+}
+
+func (r *readAhead) Read(p []byte) (int, error) { return r.in.Read(p) }
 
 // connect connects from the namespace, or to what may be reached on this host.
 func connect(ctx context.Context, spec Egress, address string) (*net.TCPConn, error) {

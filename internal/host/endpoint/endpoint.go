@@ -10,7 +10,8 @@
 //   - [Egress]: a kube-apiserver that wants to reach a kubelet, a webhook or an aggregated API asks for the connection
 //     here (HTTP CONNECT on a unix socket, as its egress selector does), and it starts at the cluster's network
 //     interfaces, or, for a webhook that has a URL, in the namespace "internet". So nobody gets to this host by an API
-//     server.
+//     server. One address leads nowhere: the process itself answers there with the metrics of the control plane
+//     (internal/kube/extensionmetrics).
 //   - [Resolver]: the DNS server of a VPC, on the second address of its range and on 169.254.169.253.
 //   - [Balancer]: connections or HTTP requests to an address of a load balancer lead to its targets; those of
 //     Application Load Balancers by their rules (internal/host/application). Another process of the same program has
@@ -33,6 +34,7 @@ import (
 	"path/filepath"
 
 	"github.com/coracle-eks/coracle/internal/durable"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 )
 
 // Config is the configuration of the process. The same records give the same Config.
@@ -73,6 +75,8 @@ type Egress struct {
 	DNS netip.AddrPort
 	// Host are the addresses to which connections start in the host's namespace: "127.0.0.1:20001".
 	Host []string `json:",omitempty"`
+	// Metrics is what answers at [extensionmetrics.Address]; nil where nothing does.
+	Metrics *extensionmetrics.Config `json:",omitempty"`
 }
 
 func (e Egress) listenerKey() string { return "egress at " + filepath.Base(e.Socket) }

@@ -35,6 +35,8 @@ type Process struct {
 	// collected, 50 when 0: less takes more of a processor, more takes more memory.
 	MemoryLimit    string
 	GarbagePercent int
+	// Revision is another where a process of an earlier version of this program must not go on; "1" when empty.
+	Revision string
 
 	mu       sync.Mutex
 	written  []byte            // what the process has read
@@ -86,7 +88,7 @@ func (p *Process) spec() process.Spec {
 		Log:         p.LogFile,
 		Grace:       5 * time.Second,
 		OOMScoreAdj: process.EndpointOOMScoreAdj,
-		Revision:    "1",
+		Revision:    cmp.Or(p.Revision, "1"),
 	}
 }
 

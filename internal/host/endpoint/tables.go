@@ -194,7 +194,8 @@ func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterCon
 		}
 	}
 	out.Egresses = []Egress{
-		{Socket: c.EgressSocket(cluster.ID), Namespace: leg, DNS: netip.AddrPortFrom(linkLocalResolver, 53)},
+		{Socket: c.EgressSocket(cluster.ID), Namespace: leg, DNS: netip.AddrPortFrom(linkLocalResolver, 53),
+			Metrics: c.metrics(plane)},
 		{Socket: c.ManagedEgressSocket(cluster.ID), Namespace: c.o.Namespace(network.InternetNamespace),
 			Host: c.o.Webhooks},
 	}

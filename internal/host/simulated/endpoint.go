@@ -32,6 +32,7 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"github.com/coracle-eks/coracle/internal/connlimit"
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/recovery"
@@ -249,6 +250,10 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 	if !ok {
 		return
 	}
+	if r.address == extensionmetrics.Address && c.o.Metrics != nil {
+		c.serveMetrics(ctx, key, r)
+		return
+	}
 	host, port, _ := net.SplitHostPort(r.address)
 	c.mu.Lock()
 	f := c.fleets[clusterID]
@@ -280,6 +285,22 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	_ = server.ServeTLS(one, "", "") // ends with the connection
+}
+
+// serveMetrics answers a connection to the API of control plane metrics.
+func (c *Controller) serveMetrics(ctx context.Context, key string, r *request) {
+	row, err := c.planes.Get(ctx, key)
+	if err != nil {
+		r.writeError("the control plane is gone")
+		return
+	}
+	conn, ok := r.establish()
+	if !ok {
+		return
+	}
+	if err := extensionmetrics.Serve(ctx, conn, c.o.Metrics(row.Value)); err != nil {
+		c.log.Warn("an API server gets no metrics", "cluster", key, "error", err)
+	}
 }
 
 // relayStreams copies both ways until either side ends.

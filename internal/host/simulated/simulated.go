@@ -36,6 +36,7 @@ import (
 	"github.com/sourcegraph/conc"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/kube/extensionmetrics"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -66,6 +67,8 @@ type Options struct {
 	Egress outbound.Policy
 	// Webhooks are the addresses at which API servers find the daemon's own, on this host: "127.0.0.1:20001".
 	Webhooks []string
+	// Metrics is what serves the metrics of a control plane to its API server; nobody does when nil (optional).
+	Metrics func(record.ControlPlane) extensionmetrics.Config
 	// Credentials are those of the role of an instance's profile, as its metadata would give them. An error says why
 	// there are none.
 	Credentials func(ctx context.Context, instance record.Instance) (aws.Credentials, error)
