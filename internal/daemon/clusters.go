@@ -221,7 +221,8 @@ func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 	}
 	admission, err := endpoint.AdmissionKubeconfig()
 	return controlplane.Webhooks{Authentication: authentication, Authorization: authorization, Admission: admission,
-		Configurations: []*unstructured.Unstructured{podidentity.Configuration(endpoint.MutateURL(), endpoint.CA)},
+		Configurations: []*unstructured.Unstructured{podidentity.Configuration(endpoint.MutateURL(), endpoint.CA),
+			endpoint.ValidationConfiguration()},
 	}, err
 }
 

@@ -178,13 +178,16 @@ func admission(hooks Webhooks, kubeconfig string) []byte {
 	if len(hooks.Admission) == 0 {
 		return []byte(text + "plugins: []\n")
 	}
-	return fmt.Appendf(nil, `%splugins:
-- name: MutatingAdmissionWebhook
+	text += "plugins:\n"
+	for _, plugin := range []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"} {
+		text += fmt.Sprintf(`- name: %s
   configuration:
     apiVersion: apiserver.config.k8s.io/v1
     kind: WebhookAdmissionConfiguration
     kubeConfigFile: %q
-`, text, kubeconfig)
+`, plugin, kubeconfig)
+	}
+	return []byte(text)
 }
 
 func through(socket string) string {

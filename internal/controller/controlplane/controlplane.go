@@ -66,8 +66,8 @@ type Bundles interface {
 
 // Webhooks are the kubeconfigs with which an API server calls the authenticator and the admission webhook.
 type Webhooks struct {
-	// Authentication is for token reviews, Authorization for subject access reviews, Admission for the plugin
-	// MutatingAdmissionWebhook. An empty one leaves that webhook out.
+	// Authentication is for token reviews, Authorization for subject access reviews, Admission for the plugins
+	// MutatingAdmissionWebhook and ValidatingAdmissionWebhook. An empty one leaves that webhook out.
 	Authentication, Authorization, Admission []byte
 	// Configurations are objects that tell the API server of admission webhooks. Every cluster gets them.
 	Configurations []*unstructured.Unstructured

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/turn"
 )
 
 const userAgent = "aws-iam-authenticator (coracle)"
@@ -82,6 +83,8 @@ type Authenticator struct {
 
 	// Apart from each other, so that unknown tokens do not keep users whose tokens are known from what they do.
 	authentications, authorizations *turns
+	// Of the validations of aws-auth, in bytes.
+	validationsOfCluster, validationsOfAccount *turn.Places
 
 	mu     sync.Mutex
 	served map[string]*served // by cluster ID
@@ -111,6 +114,9 @@ func New(o Options) *Authenticator {
 
 		authentications: newTurns(),
 		authorizations:  newTurns(),
+
+		validationsOfCluster: turn.Each(maxClusterValidations),
+		validationsOfAccount: turn.Each(maxAccountValidations),
 	}
 	if a.log == nil {
 		a.log = slog.Default()
@@ -121,6 +127,7 @@ func New(o Options) *Authenticator {
 	a.mux = http.NewServeMux()
 	a.mux.HandleFunc("POST /clusters/{id}/authenticate", a.withCluster(inTurn(a.authentications, a.authenticate)))
 	a.mux.HandleFunc("POST /clusters/{id}/authorize", a.withCluster(inTurn(a.authorizations, a.authorize)))
+	a.mux.HandleFunc("POST /clusters/{id}/aws-auth", a.withCluster(a.validate))
 	if a.admission != nil {
 		a.mux.HandleFunc("POST /clusters/{id}/mutate", a.withCluster(a.admission.Review))
 	}
@@ -130,8 +137,8 @@ func New(o Options) *Authenticator {
 	return a
 }
 
-// ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize, /clusters/<ID>/mutate and
-// /clusters/<ID>/fargate. The caller must have shown the client certificate of that cluster's API server, verified by
+// ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize, /clusters/<ID>/aws-auth,
+// /clusters/<ID>/mutate and /clusters/<ID>/fargate. The caller must have shown the client certificate of that cluster's API server, verified by
 // the TLS listener ([TLSConfig]).
 func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)

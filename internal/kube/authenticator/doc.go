@@ -5,7 +5,8 @@
 // the token webhook, and what no RBAC rule allows to the authorization webhook; both are served
 // here, below /clusters/<ID>/, to the one who holds that cluster's client certificate. API servers are started with
 // [Endpoint], [TokenWebhookFlags] and [AuthorizationConfiguration] for that. The admission
-// webhook of pods (package podidentity) is served beside them.
+// webhook of pods (package podidentity) is served beside them, and the one that validates changes of aws-auth
+// (validate.go).
 //
 // A token goes through these steps:
 //

@@ -84,8 +84,8 @@ func (e Endpoint) Kubeconfig(webhook string) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// AdmissionKubeconfig returns the kubeconfig of the admission plugin MutatingAdmissionWebhook, with what the API server
-// shows to the listener alone.
+// AdmissionKubeconfig returns the kubeconfig of the admission plugins MutatingAdmissionWebhook and
+// ValidatingAdmissionWebhook, with what the API server shows to the listener alone.
 // https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#authenticate-apiservers
 func (e Endpoint) AdmissionKubeconfig() ([]byte, error) {
 	config := clientcmdapi.NewConfig()

@@ -1,0 +1,101 @@
+package authenticator
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/turn"
+)
+
+const (
+	// validationName is the name of the configuration that has API servers send changes of aws-auth here, and
+	// validationWebhook that of the webhook in it.
+	validationName    = "eks-aws-auth-configmap-validation-webhook"
+	validationWebhook = validationName + ".amazonaws.com"
+
+	// maxValidation is the maximum size of a review in bytes: a ConfigMap that changes is in it twice.
+	maxValidation = 3 << 20
+	// maxAccountValidations is the size in bytes of the reviews of all clusters of an account that are answered at a
+	// time, and maxClusterValidations of those of one cluster. Others wait. Each counts for minValidation at least.
+	maxAccountValidations, maxClusterValidations, minValidation = 16 << 20, 6 << 20, 256 << 10
+	// maxTold is the number of mistakes that whoever makes a change is told of.
+	maxTold = 8
+)
+
+// ValidationConfiguration returns the object by which an API server has changes of aws-auth validated. Its names and
+// values are those of EKS, except for the URL. While the webhook cannot be reached, changes are not validated.
+func (e Endpoint) ValidationConfiguration() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+		"metadata": map[string]any{"name": validationName},
+		"webhooks": []any{map[string]any{
+			"name":                    validationWebhook,
+			"admissionReviewVersions": []any{"v1"},
+			"clientConfig": map[string]any{"url": e.URL + "/clusters/" + e.ClusterID + "/aws-auth",
+				"caBundle": base64.StdEncoding.EncodeToString(e.CA)},
+			"failurePolicy": "Ignore",
+			"matchPolicy":   "Equivalent",
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{
+				"kubernetes.io/metadata.name": "kube-system"}},
+			"rules": []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"},
+				"operations": []any{"UPDATE"}, "resources": []any{"configmaps"}, "scope": "*"}},
+			"sideEffects":    "None",
+			"timeoutSeconds": int64(5),
+		}},
+	}}
+}
+
+// validate refuses changes of aws-auth that the authenticator could not read completely: whoever is in the part that it
+// leaves out would be locked out.
+func (a *Authenticator) validate(w http.ResponseWriter, r *http.Request, c record.Cluster) {
+	size := r.ContentLength
+	if size < 0 || size > maxValidation {
+		size = maxValidation
+	}
+	release, err := turn.AcquireBoth(r.Context(), max(size, minValidation), a.validationsOfCluster, c.ID,
+		a.validationsOfAccount, c.Account)
+	if err != nil {
+		return
+	}
+	defer release()
+	var review admissionv1.AdmissionReview
+	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxValidation)).Decode(&review)
+	if err != nil || review.Request == nil || review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind(
+		"AdmissionReview") {
+		http.Error(w, "the request body is not an AdmissionReview of admission.k8s.io/v1", http.StatusBadRequest)
+		return
+	}
+	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+	if isAWSAuth(review.Request) {
+		var configMap struct {
+			Data map[string]string `json:"data"`
+		}
+		if err := json.Unmarshal(review.Request.Object.Raw, &configMap); err != nil {
+			http.Error(w, "the object is not a ConfigMap: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if _, errs := parseAWSAuth(configMap.Data); len(errs) > 0 {
+			response.Allowed = false
+			response.Result = &metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+				Message: fmt.Sprintf("error parsing config map: %v", errs[:min(len(errs), maxTold)]),
+			}
+		}
+	}
+	review.Request, review.Response = nil, response
+	writeReview(w, review)
+}
+
+// isAWSAuth reports whether a review is of a change of aws-auth. The administrator of a cluster can have other objects
+// sent here.
+func isAWSAuth(r *admissionv1.AdmissionRequest) bool {
+	return r.Resource == metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"} && r.SubResource == "" &&
+		r.Operation == admissionv1.Update && r.Namespace == metav1.NamespaceSystem && r.Name == "aws-auth"
+}

@@ -1,0 +1,97 @@
+package authenticator
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/coracle-eks/coracle/internal/record"
+)
+
+// admit has the webhook answer a review of a ConfigMap that an edit has changed.
+func (f *fixture) admit(t *testing.T, data map[string]string, edit func(*admissionv1.AdmissionRequest)) (
+	int, *admissionv1.AdmissionResponse) {
+	t.Helper()
+	object, err := json.Marshal(corev1.ConfigMap{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &admissionv1.AdmissionRequest{UID: "u-1", Operation: admissionv1.Update, Name: "aws-auth",
+		Namespace: metav1.NamespaceSystem, Object: runtime.RawExtension{Raw: object},
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}}
+	if edit != nil {
+		edit(request)
+	}
+	review := admissionv1.AdmissionReview{Request: request}
+	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	body, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	f.auth.validate(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/",
+		strings.NewReader(string(body))), record.Cluster{Account: account, ID: clusterID})
+	var answer admissionv1.AdmissionReview
+	if recorder.Code != http.StatusOK {
+		return recorder.Code, nil
+	}
+	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil || answer.Response == nil ||
+		answer.Response.UID != "u-1" || answer.Request != nil {
+		t.Fatalf("answer %s, %v", recorder.Body, err)
+	}
+	return recorder.Code, answer.Response
+}
+
+func TestChangesOfAWSAuthAreValidated(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, ekstypes.AuthenticationModeConfigMap)
+	const malformed = "error parsing config map: [mapRoles: "
+	for text, want := range map[string]string{
+		"": "", "[]": "",
+		"- rolearn: arn:aws:iam::111122223333:role/node\n  username: node\n  groups: [a]\n": "",
+		"- rolear: arn:aws:iam::111122223333:role/node\n  username: node\n": "error parsing config map: " +
+			"[mapRoles[0]: value for rolearn must be supplied]",
+		"rolearn: arn:aws:iam::111122223333:role/node": malformed,
+		"- rolearn: [a": malformed,
+	} {
+		_, answer := f.admit(t, map[string]string{"mapRoles": text}, nil)
+		switch {
+		case answer.Allowed != (want == ""):
+			t.Errorf("%q: allowed %v", text, answer.Allowed)
+		case want != "" && (!strings.HasPrefix(answer.Result.Message, want) || answer.Result.Code != 403):
+			t.Errorf("%q: %d %q, want %q", text, answer.Result.Code, answer.Result.Message, want)
+		}
+	}
+	if _, answer := f.admit(t, map[string]string{"mapRoles": "- {}\n" + strings.Repeat("- {}\n", 5000)},
+		nil); answer.Allowed || len(answer.Result.Message) > 1000 {
+		t.Errorf("with many mistakes: %d bytes", len(answer.Result.Message))
+	}
+
+	// What is not the change of aws-auth is no business of the webhook's, whatever is in it.
+	wrong := map[string]string{"mapRoles": "- {}"}
+	for what, edit := range map[string]func(*admissionv1.AdmissionRequest){
+		"another ConfigMap": func(r *admissionv1.AdmissionRequest) { r.Name = "mine" },
+		"another namespace": func(r *admissionv1.AdmissionRequest) { r.Namespace = "default" },
+		"another resource":  func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "secrets" },
+		"a deletion": func(r *admissionv1.AdmissionRequest) {
+			r.Operation, r.Object.Raw = admissionv1.Delete, nil
+		},
+	} {
+		if _, answer := f.admit(t, wrong, edit); answer == nil || !answer.Allowed {
+			t.Errorf("%s: %+v", what, answer)
+		}
+	}
+	if code, _ := f.admit(t, nil, func(r *admissionv1.AdmissionRequest) {
+		r.Object.Raw = []byte(`{"data":{"mapRoles":1}}`)
+	}); code != http.StatusBadRequest {
+		t.Errorf("what is no ConfigMap: %d", code)
+	}
+}
