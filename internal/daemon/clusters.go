@@ -24,6 +24,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/clusterinsight"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/corednsautoscaler"
 	"github.com/coracle-eks/coracle/internal/controller/fargate"
 	"github.com/coracle-eks/coracle/internal/controller/instance"
 	"github.com/coracle-eks/coracle/internal/controller/kmskey"
@@ -123,6 +124,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}).Controllers()...)
 	c.controllers = append(c.controllers, clusterinsight.New(clusterinsight.Options{
 		Store: d.store, Catalog: d.catalog, Config: planes.Config, Dir: dir, Log: d.log,
+	}).Controllers()...)
+	c.controllers = append(c.controllers, corednsautoscaler.New(corednsautoscaler.Options{
+		Store: d.store, Config: planes.Config, Log: d.log,
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {
