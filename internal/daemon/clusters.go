@@ -23,6 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/clusterinsight"
+	"github.com/coracle-eks/coracle/internal/controller/clustermetrics"
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
 	"github.com/coracle-eks/coracle/internal/controller/corednsautoscaler"
 	"github.com/coracle-eks/coracle/internal/controller/fargate"
@@ -127,6 +128,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}).Controllers()...)
 	c.controllers = append(c.controllers, corednsautoscaler.New(corednsautoscaler.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
+	}).Controllers()...)
+	c.controllers = append(c.controllers, clustermetrics.New(clustermetrics.Options{
+		Store: d.store, Config: planes.Config,
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {
