@@ -71,7 +71,7 @@ func (w Who) shortName() string {
 	if w.As != nil {
 		return w.As.shortName()
 	}
-	if w.SessionName != "" {
+	if w.SessionName != "" && !w.EKS {
 		return w.SessionName
 	}
 	name := w.Username

@@ -30,6 +30,8 @@ func TestWho(t *testing.T) {
 		{authnv1.UserInfo{Username: "system:node:ip-10-0-0-1.ec2.internal"}, "system:node:ip-10-0-0-1.ec2.internal",
 			true, "node"},
 		{authnv1.UserInfo{Username: "eks:addon-manager"}, "eks:addon-manager", true, "eks:"},
+		{authnv1.UserInfo{Username: "eks:node-manager", Extra: map[string]authnv1.ExtraValue{
+			"sessionName": {"EKSAuthTokenSession"}}}, "eks:node-manager", true, "EKSAuth"},
 		{authnv1.UserInfo{Username: "admin"}, "admin", false, "admin"},
 	} {
 		w := resolveUser(c.user)

@@ -17,7 +17,8 @@ func (d *daemon) newAddonController(planes *controlplane.Controller) (*addon.Con
 	if err != nil {
 		return nil, err
 	}
-	o := addon.Options{Store: d.store, Config: planes.Config, Catalog: d.catalog, Timeout: timeout, Log: d.log,
+	o := addon.Options{Store: d.store, Config: d.clusterConfig(planes), Catalog: d.catalog, Timeout: timeout,
+		Log:      d.log,
 		Standard: func(o record.AddonObject) bool { return controlplane.IsStandard(o.APIVersion, o.Kind, o.Name) }}
 	if d.host.real != nil { // simulated machines run no images
 		o.Provide = d.host.images.Provide

@@ -103,6 +103,9 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	if f.forwarder, err = d.openForwarder(f.mux); err != nil {
 		return nil, err
 	}
+	if err := d.ensureServiceRoles(ctx); err != nil {
+		return nil, err
+	}
 	_, err = f.ensureAccount(ctx, d.settings.Account)
 	return f, err
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/kms"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/clusterinsight"
@@ -37,6 +38,7 @@ import (
 	kubefargate "github.com/coracle-eks/coracle/internal/kube/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/kmsplugin"
 	"github.com/coracle-eks/coracle/internal/kube/podidentity"
+	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -204,6 +206,32 @@ func (d *daemon) ownAddresses() []string {
 func (d *daemon) eksConfig(account, region string) aws.Config {
 	return d.api.clientConfig(region, d.api.identity.ServiceRoleCredentials(account, eksRole,
 		controlplane.SessionName))
+}
+
+// clusterConfig returns the configuration with which a user of EKS's reaches a cluster's API server: by tokens of a role
+// of the service, if the user is known by one, or by a certificate.
+func (d *daemon) clusterConfig(planes *controlplane.Controller) func(context.Context, record.Cluster, string,
+	...string) (*rest.Config, error) {
+	return func(ctx context.Context, c record.Cluster, user string, groups ...string) (*rest.Config, error) {
+		config, err := planes.Config(ctx, c, user, groups...)
+		role, ok := servicerole.NameOf(user)
+		if err != nil || !ok || len(groups) > 0 {
+			return config, err
+		}
+		return servicerole.Config(config, c.ID, c.Region,
+			d.api.identity.ServiceRoleCredentials(servicerole.Account, role, servicerole.Session)), nil
+	}
+}
+
+// ensureServiceRoles makes the roles of EKS's own.
+func (d *daemon) ensureServiceRoles(ctx context.Context) error {
+	for _, role := range servicerole.Roles {
+		err := iamservice.EnsureServiceRole(ctx, d.store, servicerole.Account, role.Name, servicerole.Service)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *daemon) newEC2Client(account, region string) *ec2.Client {

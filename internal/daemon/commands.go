@@ -49,7 +49,8 @@ func (d *daemon) commands() *commands {
 	return &commands{
 		Reporter: status.New(o),
 		Inspector: inspect.New(inspect.Options{
-			Store: d.store, Config: d.clusters.planes.Config, Catalog: d.catalog, Identity: d.api.identity, Log: d.log,
+			Store: d.store, Config: d.clusterConfig(d.clusters.planes), Catalog: d.catalog, Identity: d.api.identity,
+			Log: d.log,
 		}),
 		d: d,
 	}

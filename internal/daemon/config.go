@@ -16,6 +16,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
+	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/region"
 )
@@ -176,6 +177,9 @@ func explainProblems(problems []preflight.Problem) string {
 func CheckAccount(account string) error {
 	if !accountPattern.MatchString(account) {
 		return fmt.Errorf("%q is not an AWS account number of twelve digits, such as %s", account, DefaultAccount)
+	}
+	if account == servicerole.Account {
+		return fmt.Errorf("%s is the account of Amazon EKS; choose another, such as %s", account, DefaultAccount)
 	}
 	return nil
 }

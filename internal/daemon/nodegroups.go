@@ -36,7 +36,7 @@ func (d *daemon) nodegroups(planes *controlplane.Controller) (*nodegroup.Control
 		return d.api.clientConfig(region, role)
 	}
 	return nodegroup.New(nodegroup.Options{
-		Store: d.store, Config: planes.Config, JoinTimeout: join, DrainTimeout: drain, Log: d.log,
+		Store: d.store, Config: d.clusterConfig(planes), JoinTimeout: join, DrainTimeout: drain, Log: d.log,
 		EC2: func(account, region string) nodegroup.EC2 { return ec2.NewFromConfig(config(account, region)) },
 		AutoScaling: func(account, region string) nodegroup.AutoScaling {
 			return autoscaling.NewFromConfig(config(account, region))

@@ -42,10 +42,11 @@ import (
 )
 
 const (
-	// user is the user name of EKS in a cluster when it manages node groups, and agent its user agent in the audit log
-	// and its field manager.
-	user  = "eks:node-manager"
-	agent = "vpcLambda"
+	// user is the user name of EKS in a cluster when it manages node groups, agent its field manager, and userAgent its
+	// user agent in the audit log.
+	user      = "eks:node-manager"
+	agent     = "vpcLambda"
+	userAgent = agent + "/v0.0.0 (linux/amd64) kubernetes/$Format"
 )
 
 // ServiceLinkedRole is the name of the role in which EKS manages node groups: Options have clients with its
@@ -227,7 +228,7 @@ func New(o Options) *Controller {
 	}
 	c.ofCluster = reconcile.Below(c.groups, record.ClusterKeyParts)
 	c.servers = apiserver.New[*server](apiserver.Options{
-		Store: o.Store, Config: o.Config, User: user, Agent: agent, What: "watch the nodes of node groups", Log: o.Log,
+		Store: o.Store, Config: o.Config, User: user, Agent: userAgent, What: "watch the nodes of node groups", Log: o.Log,
 		Wanted: c.hasGroups, Wakes: reconcile.Mapped(c.groups, "", reconcile.Above(record.ClusterKeyParts)),
 	})
 	return c

@@ -12,6 +12,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/accesspolicy"
+	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -24,7 +25,12 @@ var errNotMapped = errors.New("identity is not mapped")
 // creator, which nobody sees or changes.
 // https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
 // https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html
+//
+// EKS's own roles have their users in every cluster.
 func (a *Authenticator) resolve(ctx context.Context, c record.Cluster, id Identity) (mapping, error) {
+	if user, ok := servicerole.UserOf(id.CanonicalARN); ok && id.kind == assumedRole {
+		return mapping{Username: user}, nil
+	}
 	if usesEntries(c) {
 		entry, err := a.entryOf(ctx, c, id)
 		if err == nil {
