@@ -51,15 +51,15 @@ func (c *chain) step(name, state, problem string) {
 
 // Identity follows the way from a pod or a service account to its IAM role, and says what the role may do.
 func (i *Inspector) Identity(ctx context.Context, q admin.IdentityQuestion) (admin.Identity, error) {
-	cluster, _, err := i.findCluster(ctx, fields.Question{Cluster: q.Cluster})
+	cluster, plane, err := i.findCluster(ctx, fields.Question{Cluster: q.Cluster})
 	if err != nil {
 		return admin.Identity{}, err
 	}
-	config, err := i.o.Config(ctx, cluster, reader, "system:masters")
+	config, err := i.readerConfig(ctx, cluster, plane)
 	if err != nil {
 		return admin.Identity{}, err
 	}
-	api, err := client.New(config, cluster.Name, "")
+	api, err := client.New(config, cluster.Name, config.UserAgent)
 	if err != nil {
 		return admin.Identity{}, err
 	}

@@ -24,8 +24,22 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// reader is the user that reads objects: whoever owns the data directory, and nobody of EKS's.
-const reader = "coracle"
+// reader is the user that reads objects for whoever owns the data directory: that of EKS for the operation of clusters.
+// https://docs.aws.amazon.com/eks/latest/userguide/default-roles-users.html
+const reader = "eks:support-engineer"
+
+// readerConfig returns the configuration of the reader's clients of a cluster's API server, by kubectl.
+func (i *Inspector) readerConfig(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) (*rest.Config,
+	error) {
+	config, err := i.o.Config(ctx, cluster, reader, "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	version, _, _ := strings.Cut(plane.FullVersion, "-")
+	config = rest.CopyConfig(config)
+	config.UserAgent = "kubectl/" + version + " (linux/amd64) kubernetes"
+	return config, nil
+}
 
 // Options configures an Inspector.
 type Options struct {
@@ -51,7 +65,7 @@ func (i *Inspector) Fields(ctx context.Context, q fields.Question) (fields.Answe
 	if err != nil {
 		return fields.Answer{}, err
 	}
-	config, err := i.o.Config(ctx, cluster, reader, "system:masters")
+	config, err := i.readerConfig(ctx, cluster, plane)
 	if err != nil {
 		return fields.Answer{}, err
 	}
