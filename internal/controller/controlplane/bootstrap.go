@@ -136,7 +136,7 @@ func (c *Controller) aggregateMetrics(
 	ctx context.Context, clients *client.Client, p plane, objects []*unstructured.Unstructured,
 ) error {
 	for _, o := range objects {
-		if err := applyObject(ctx, clients.Objects, o, true); err != nil {
+		if err := applyObject(ctx, clients.Objects, o); err != nil {
 			return err
 		}
 	}
