@@ -32,6 +32,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/kmskey"
 	"github.com/coracle-eks/coracle/internal/controller/kubeletcsr"
 	"github.com/coracle-eks/coracle/internal/controller/logshipper"
+	"github.com/coracle-eks/coracle/internal/controller/networkpolicy"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/controller/volume"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
@@ -133,6 +134,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}).Controllers()...)
 	c.controllers = append(c.controllers, clustermetrics.New(clustermetrics.Options{
 		Store: d.store, Config: planes.Config,
+	}).Controllers()...)
+	c.controllers = append(c.controllers, networkpolicy.New(networkpolicy.Options{
+		Store: d.store, Config: planes.Config, Log: d.log,
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {

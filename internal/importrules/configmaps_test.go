@@ -9,6 +9,7 @@ import (
 // little. Their users' programs may answer instead of the API server, with up to 32 MiB.
 var configMapReaders = map[string]string{
 	"internal/kube/awsauth/client.go NewClient":            "check refuses more than a ConfigMap has",
+	"internal/controller/networkpolicy/watch.go follow":    "one value is compared, and nothing of it is kept",
 	"internal/controller/fargate/provision.go annotatePod": "fluentbit.Validate begins with the size",
 }
 
