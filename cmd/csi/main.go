@@ -14,6 +14,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/guest/ebscsi"
 	"github.com/coracle-eks/coracle/internal/guest/efscsi"
 	"github.com/coracle-eks/coracle/internal/guest/efsmount"
+	"github.com/coracle-eks/coracle/internal/guest/networkpolicyagent"
 )
 
 // programs are the programs by name.
@@ -21,6 +22,7 @@ var programs = map[string]func(args []string) int{
 	"aws-ebs-csi-driver":        ebscsi.Main,
 	"aws-efs-csi-driver":        efscsi.Main,
 	"aws-efs-csi-node":          efscsi.NodeMain, // of the machines of Fargate pods
+	"aws-network-policy-agent":  networkpolicyagent.Main,
 	"csi-node-driver-registrar": csidriver.Registrar,
 	"livenessprobe":             csidriver.Liveness,
 	"mount.efs":                 func(args []string) int { return efsmount.Main(args, os.Stdout, os.Stderr) },

@@ -20,7 +20,7 @@ import (
 const MachineProgram = "coracle-node"
 
 // OwnPrograms are the programs of nodes that are built with coracle, and their packages. coracle-runc is what
-// containerd takes for runc; images of CSI drivers run coracle-csi.
+// containerd takes for runc; images of CSI drivers and the network policy agent run coracle-csi.
 var OwnPrograms = map[string]string{
 	MachineProgram: "./cmd/node",
 	"coracle-csi":  "./cmd/csi",
