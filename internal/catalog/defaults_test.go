@@ -19,8 +19,8 @@ func TestDefaultImages(t *testing.T) {
 	for _, k := range kubernetes.Versions() {
 		want := image.References("eu-west-1", k.Minor)
 		for addon, images := range map[string][]string{
-			"vpc-cni": {want[image.VPCCNI], want[image.VPCCNIInit]}, "coredns": {want[image.CoreDNS]},
-			"kube-proxy": {want[image.KubeProxy]},
+			"vpc-cni": {want[image.VPCCNI], want[image.VPCCNIInit], want[image.NetworkPolicyAgent]},
+			"coredns": {want[image.CoreDNS]}, "kube-proxy": {want[image.KubeProxy]},
 		} {
 			a, _ := c.Addon(addon)
 			v, _ := a.Default(k.Minor)

@@ -118,7 +118,8 @@ func TestConflictsWithSelfManaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"vpc-cni": {`.spec.template.spec.containers[name="aws-node"].image`,
+		"vpc-cni": {`.spec.template.spec.containers[name="aws-eks-nodeagent"].image`,
+			`.spec.template.spec.containers[name="aws-node"].image`,
 			`.spec.template.spec.initContainers[name="aws-vpc-cni-init"].image`},
 		"coredns":    {`.spec.template.spec.containers[name="coredns"].image`},
 		"kube-proxy": {`.spec.template.spec.containers[name="kube-proxy"].image`},

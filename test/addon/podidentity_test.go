@@ -309,8 +309,8 @@ func (c *cluster) networkByIdentity() {
 		"Action":["sts:AssumeRole","sts:TagSession"]}]}`)
 	c.aws("iam", "attach-role-policy", "--role-name", "cni", "--policy-arn",
 		"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
-	c.addon("create-addon", "vpc-cni", "--resolve-conflicts", "OVERWRITE", "--pod-identity-associations",
-		"serviceAccount=aws-node,roleArn="+clustertest.RoleARN("cni"))
+	c.addon("create-addon", "vpc-cni", "--resolve-conflicts", "OVERWRITE", "--configuration-values", enforcing,
+		"--pod-identity-associations", "serviceAccount=aws-node,roleArn="+clustertest.RoleARN("cni"))
 	a := c.await("vpc-cni", ekstypes.AddonStatusActive)
 	if len(a.PodIdentityAssociations) != 1 {
 		c.t.Fatalf("the associations of the add-on are %q", a.PodIdentityAssociations)
@@ -344,6 +344,7 @@ spec:
 	}
 	c.aws("iam", "attach-role-policy", "--role-name", clustertest.NodeRole, "--policy-arn",
 		"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
+	c.networkPolicies()
 	c.addon("delete-addon", "vpc-cni", "--preserve")
 	c.gone("vpc-cni")
 	// The association is the user's now, as aws-node goes on with it.

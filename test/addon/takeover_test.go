@@ -63,7 +63,7 @@ func (c *cluster) takeover() {
 		c.t.Errorf("ACTIVE is %s", harness.Text(a))
 	}
 	now := c.workload(node)
-	for _, container := range []string{"aws-node", "aws-vpc-cni-init"} {
+	for _, container := range []string{"aws-node", "aws-vpc-cni-init"} { // the agent's versions are others
 		if !strings.HasSuffix(now.image(container), ":"+other) {
 			c.t.Errorf("container %s has image %s", container, now.image(container))
 		}
@@ -221,7 +221,7 @@ func (c *cluster) auditLog() {
 				if e.ResponseStatus.Reason != "Conflict" || len(causes) < 2 ||
 					causes[0].Reason != "FieldManagerConflict" ||
 					causes[0].Message != `conflict with "kubectl-client-side-apply" using apps/v1` ||
-					causes[0].Field != `.spec.template.spec.containers[name="aws-node"].image` {
+					causes[0].Field != `.spec.template.spec.containers[name="aws-eks-nodeagent"].image` {
 					c.t.Errorf("the dry run was answered %s", harness.Text(e))
 				}
 			case path + "fieldManager=eks&force=true&timeout=10s":

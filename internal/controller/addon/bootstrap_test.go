@@ -226,7 +226,7 @@ func TestSelfManaged(t *testing.T) {
 			"VPC_ID":          "vpc-1", "CLUSTER_NAME": "demo",
 			"VPC_CNI_VERSION": node.Containers[0].Image[strings.LastIndex(node.Containers[0].Image, ":")+
 				1 : len(node.Containers[0].Image)-len("-eksbuild.1")],
-			"ANNOTATE_POD_IP": "false",
+			"ANNOTATE_POD_IP": "false", "NETWORK_POLICY_ENFORCING_MODE": "standard",
 		} {
 			if env[k] != want {
 				t.Errorf("%s: %s is %q, want %q", name, k, env[k], want)
@@ -236,6 +236,7 @@ func TestSelfManaged(t *testing.T) {
 		for _, c := range []struct{ what, got, want string }{
 			{"aws-vpc-cni-init", node.InitContainers[0].Image, images[image.VPCCNIInit]},
 			{"aws-node", node.Containers[0].Image, images[image.VPCCNI]},
+			{"aws-eks-nodeagent", node.Containers[1].Image, images[image.NetworkPolicyAgent]},
 			{"kube-proxy", get[appsv1.DaemonSet](t, objects, "DaemonSet",
 				"kube-proxy").Spec.Template.Spec.Containers[0].Image, images[image.KubeProxy]},
 			{"coredns", get[appsv1.Deployment](t, objects, "Deployment",

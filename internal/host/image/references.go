@@ -16,7 +16,12 @@ const (
 	VPCCNI     = "amazon-k8s-cni" // aws-node
 	KubeProxy  = "kube-proxy"
 	CoreDNS    = "coredns"
+	// NetworkPolicyAgent is the second container of aws-node. It is made of a program of nodes.
+	NetworkPolicyAgent = "aws-network-policy-agent"
 )
+
+// networkPolicyAgentTag is that of the agent of the default version of the VPC CNI plugin.
+const networkPolicyAgentTag = "v1.4.3-eksbuild.1"
 
 // Agnhost is the image with which Kubernetes tests itself: a server of many protocols, and the clients for them.
 // It is assembled so that there is something to run without a network.
@@ -31,10 +36,11 @@ func Host(region string) string { return catalog.Registry(region) }
 func References(region, minor string) map[string]string {
 	host := Host(region)
 	references := map[string]string{
-		Pause:      host + "/eks/pause:3.10",
-		VPCCNIInit: host + "/amazon-k8s-cni-init:" + vpcCNITag(),
-		VPCCNI:     host + "/amazon-k8s-cni:" + vpcCNITag(),
-		CoreDNS:    host + "/eks/coredns:" + node.Pinned("github.com/coredns/coredns") + "-eksbuild.1",
+		Pause:              host + "/eks/pause:3.10",
+		VPCCNIInit:         host + "/amazon-k8s-cni-init:" + vpcCNITag(),
+		VPCCNI:             host + "/amazon-k8s-cni:" + vpcCNITag(),
+		NetworkPolicyAgent: host + "/amazon/aws-network-policy-agent:" + networkPolicyAgentTag,
+		CoreDNS:            host + "/eks/coredns:" + node.Pinned("github.com/coredns/coredns") + "-eksbuild.1",
 	}
 	if v, ok := kubernetes.Lookup(minor); ok {
 		references[KubeProxy] = host + "/eks/kube-proxy:v" + v.Patch() + "-minimal-eksbuild.1"

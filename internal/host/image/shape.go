@@ -31,6 +31,10 @@ var shaped = map[string]form{
 		data:   []string{"10-aws.conflist", "eni-max-pods.txt"},
 		config: v1.Config{WorkingDir: "/app", Entrypoint: []string{"/app/aws-vpc-cni"}},
 	},
+	NetworkPolicyAgent: {
+		dir: "/", programs: []string{"coracle-csi"},
+		config: v1.Config{Entrypoint: []string{"/coracle-csi", "aws-network-policy-agent"}},
+	},
 	CoreDNS: {
 		dir: "/", programs: []string{"coredns"},
 		config: v1.Config{Entrypoint: []string{"/coredns"}, User: "nonroot:nonroot",
