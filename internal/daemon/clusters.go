@@ -212,8 +212,8 @@ func (d *daemon) eksConfig(account, region string) aws.Config {
 		controlplane.SessionName))
 }
 
-// clusterConfig returns the configuration with which a user of EKS's reaches a cluster's API server: by tokens of a role
-// of the service, if the user is known by one, or by a certificate.
+// clusterConfig returns the configuration with which a user of EKS's reaches a cluster's API server: by tokens of a
+// role of the service, if the user is known by one, or by a certificate.
 func (d *daemon) clusterConfig(planes *controlplane.Controller) func(context.Context, record.Cluster, string,
 	...string) (*rest.Config, error) {
 	return func(ctx context.Context, c record.Cluster, user string, groups ...string) (*rest.Config, error) {

@@ -223,8 +223,8 @@ func (f *Field) uniform(owners []string) bool {
 	return same
 }
 
-// formatScalar returns a value as YAML has it on one line. The text is that of whoever wrote the object: it is read only
-// if it is one line, and no larger than it looks.
+// formatScalar returns a value as YAML has it on one line. The text is that of whoever wrote the object: it is read
+// only if it is one line, and no larger than it looks.
 func formatScalar(v any) string {
 	s, ok := v.(string)
 	if !ok {

@@ -128,8 +128,8 @@ func TestKeysOfAnAccountAreBounded(t *testing.T) {
 	}
 }
 
-// TestBlockedWatchesSaySoOnceAMinute has clusters without keys wait for room in their account: each key that leaves wakes
-// all of their watches, and makes room for one.
+// TestBlockedWatchesSaySoOnceAMinute has clusters without keys wait for room in their account: each key that leaves
+// wakes all of their watches, and makes room for one.
 func TestBlockedWatchesSaySoOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,8 +22,8 @@ type violation struct {
 }
 
 // validate checks an input against the constraints of its members: required, length, range, pattern, and the values of
-// enumerations. The error is the one that the service gives. EC2 leaves enumerations, patterns and sizes of pages to its
-// handlers, each of which has codes of its own.
+// enumerations. The error is the one that the service gives. EC2 leaves enumerations, patterns and sizes of pages to
+// its handlers, each of which has codes of its own.
 func (s *Service) validate(pl *plan, v reflect.Value) error {
 	c := checker{ec2: s.Protocol == EC2Query}
 	c.checkValue(pl, nil, v, "", "")

@@ -252,8 +252,8 @@ func sameGroups(i ec2types.NetworkInterface, groups []string) bool {
 }
 
 // findInterfaces returns the interfaces that EKS created for the cluster. Whoever may create interfaces in the account
-// chooses their description and the name of its own session; nobody but EKS gets one that is attached to what is in EKS's
-// account.
+// chooses their description and the name of its own session; nobody but EKS gets one that is attached to what is in
+// EKS's account.
 func findInterfaces(ctx context.Context, client EC2, cluster record.Cluster) ([]ec2types.NetworkInterface, error) {
 	out, err := client.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{
 		newFilter("description", interfaceDescription(cluster)),

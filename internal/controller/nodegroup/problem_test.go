@@ -10,8 +10,8 @@ import (
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
-// TestIssuesOfATenantAreShort has errors that quote a megabyte of what a user of the cluster has written. The same error
-// is the same issue in the next pass.
+// TestIssuesOfATenantAreShort has errors that quote a megabyte of what a user of the cluster has written. The same
+// error is the same issue in the next pass.
 func TestIssuesOfATenantAreShort(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 1<<20)

@@ -138,8 +138,8 @@ func New(o Options) *Authenticator {
 }
 
 // ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize, /clusters/<ID>/aws-auth,
-// /clusters/<ID>/mutate and /clusters/<ID>/fargate. The caller must have shown the client certificate of that cluster's API server, verified by
-// the TLS listener ([TLSConfig]).
+// /clusters/<ID>/mutate and /clusters/<ID>/fargate. The caller must have shown the client certificate of that cluster's
+// API server, verified by the TLS listener ([TLSConfig]).
 func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }

@@ -161,8 +161,8 @@ func (a *Authenticator) watchAWSAuth(ctx context.Context, key, clusterID string)
 	s.followAWSAuth(ctx, awsauth.NewClient(maps, store.Parts(key)[0]))
 }
 
-// followAWSAuth takes over the data of aws-auth until ctx ends. An API server that ends each watch is asked as seldom as
-// aws-auth is parsed.
+// followAWSAuth takes over the data of aws-auth until ctx ends. An API server that ends each watch is asked as seldom
+// as aws-auth is parsed.
 //
 // What it had last counts while an API server is down. What is larger than is read counts as empty: whoever can write
 // that must not keep mappings in force which it no longer has.

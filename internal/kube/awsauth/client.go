@@ -39,9 +39,9 @@ var parsers = newParsers()
 
 func newParsers() *turn.Places { return turn.Shared(parsersOfAll, parsersOfAll-parsersOfAccount) }
 
-// Client reads, follows and edits the aws-auth of one cluster. What its users make it cost is bounded: how often and how
-// much of it is parsed, and how many clusters of the account have theirs parsed at a time. It is safe for concurrent
-// use.
+// Client reads, follows and edits the aws-auth of one cluster. What its users make it cost is bounded: how often and
+// how much of it is parsed, and how many clusters of the account have theirs parsed at a time. It is safe for
+// concurrent use.
 type Client struct {
 	account string
 	maps    corev1client.ConfigMapInterface

@@ -134,8 +134,8 @@ func sized(size int32, r pageRule) pageRule {
 	return r
 }
 
-// Page returns the maximum number of items in the answer; nil for all. A dry run is answered before MaxResults is looked
-// at, as on AWS.
+// Page returns the maximum number of items in the answer; nil for all. A dry run is answered before MaxResults is
+// looked at, as on AWS.
 func (q Query) Page() (*int32, error) {
 	rule := pageRules[q.Operation]
 	switch {
@@ -158,8 +158,8 @@ func (q Query) Page() (*int32, error) {
 	}
 }
 
-// CheckPage refuses a MaxResults that the operation does not take. Operations that look for what a request names call it
-// first, as AWS does.
+// CheckPage refuses a MaxResults that the operation does not take. Operations that look for what a request names call
+// it first, as AWS does.
 func (q Query) CheckPage() error {
 	_, err := q.Page()
 	return err
