@@ -95,7 +95,7 @@ func (s state) compare(c *record.InsightCheck, all []record.InsightVersion, one,
 	if s.seen.ObservedAt.IsZero() {
 		c.Status, c.Reason = unknown, "The "+several+" could not be read."
 		if s.unread != nil {
-			c.Reason = "The " + several + " could not be read: " + firstLine(s.unread.Error())
+			c.Reason = "The " + several + " could not be read: " + record.Reason(firstLine(s.unread.Error()))
 		}
 		return
 	}

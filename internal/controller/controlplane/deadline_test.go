@@ -22,10 +22,16 @@ import (
 	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
+// noSockets are endpoints of clusters whose API servers reach nothing in their VPC.
+type noSockets struct{ Endpoints }
+
+func (noSockets) EgressSocket(string) string        { return "" }
+func (noSockets) ManagedEgressSocket(string) string { return "" }
+
 // newSlowServer serves as the API server of a cluster.
 func newSlowServer(t *testing.T, o Options, handler http.HandlerFunc) (*Controller, plane) {
 	t.Helper()
-	o.Store, o.Dir = storetest.New(t), t.TempDir()
+	o.Store, o.Dir, o.Endpoints = storetest.New(t), t.TempDir(), noSockets{}
 	c := New(o)
 	p := plane{cluster: newCluster("slow", "1.35"), minor: "1.35"}
 	var err error
