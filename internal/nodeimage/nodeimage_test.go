@@ -130,7 +130,8 @@ func TestSecurityUpdates(t *testing.T) {
 		t.Fatalf("got %+v, want %+v", packages, want)
 	}
 	r.Packages = packages
-	if manifest, err := r.build(t.Context(), mirrors, t.TempDir(), noProgress); err != nil || len(manifest.Replaced()) > 0 {
+	manifest, err := r.build(t.Context(), mirrors, t.TempDir(), noProgress)
+	if err != nil || len(manifest.Replaced()) > 0 {
 		t.Errorf("%+v, %v", manifest, err)
 	}
 	// An update that became part of the release is there instead.
@@ -139,7 +140,7 @@ func TestSecurityUpdates(t *testing.T) {
 	security.publish(t)
 	release.add(t, "shell", "1.0+deb13u1+b1", map[string]string{"./bin/bash": "a mended shell, built again"})
 	release.publish(t)
-	manifest, err := r.build(t.Context(), mirrors, t.TempDir(), noProgress)
+	manifest, err = r.build(t.Context(), mirrors, t.TempDir(), noProgress)
 	if err != nil || !slices.Equal(manifest.Replaced(), []string{"shell 1.0+deb13u1+b1"}) {
 		t.Errorf("%+v, %v", manifest, err)
 	}
@@ -219,7 +220,8 @@ func TestBuildRefuses(t *testing.T) {
 			r := twoPackages(t, m)
 			c.change(t, m, &r)
 			dir := t.TempDir()
-			if _, err := r.build(t.Context(), Mirrors{m.Mirror}, dir, noProgress); err == nil || !strings.Contains(err.Error(), c.want) {
+			_, err := r.build(t.Context(), Mirrors{m.Mirror}, dir, noProgress)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {

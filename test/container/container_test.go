@@ -85,7 +85,8 @@ role=$(aws iam create-role --role-name eks --query Role.Arn --output text --assu
 for policy in AmazonEKSClusterPolicy AmazonEKSWorkerNodePolicy AmazonEKS_CNI_Policy; do
 	aws iam attach-role-policy --role-name eks --policy-arn arn:aws:iam::aws:policy/$policy
 done
-subnets=$(aws ec2 describe-subnets --query 'sort_by(Subnets, &AvailabilityZone)[0:2].SubnetId' --output text | tr '\t' ' ')
+subnets=$(aws ec2 describe-subnets --query 'sort_by(Subnets, &AvailabilityZone)[0:2].SubnetId' --output text |
+	tr '\t' ' ')
 aws eks create-cluster --name it --role-arn $role --resources-vpc-config subnetIds=$(echo $subnets | tr ' ' ,)
 aws eks wait cluster-active --name it
 aws eks create-nodegroup --cluster-name it --nodegroup-name nodes --node-role $role --subnets $subnets \

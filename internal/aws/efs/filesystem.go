@@ -189,7 +189,8 @@ func (s *Service) DescribeFileSystems(ctx context.Context, in *efs.DescribeFileS
 			}
 		}
 	}
-	page, next, err := wire.Page(ctx, found, atMost100(in.MaxItems), in.Marker, func(f record.FileSystem) string { return f.ID })
+	page, next, err := wire.Page(ctx, found, atMost100(in.MaxItems), in.Marker,
+		func(f record.FileSystem) string { return f.ID })
 	if err != nil {
 		return nil, err
 	}

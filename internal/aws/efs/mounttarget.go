@@ -217,7 +217,8 @@ func (s *Service) DescribeMountTargets(ctx context.Context, in *efs.DescribeMoun
 		return nil, err
 	}
 	slices.SortFunc(found, func(a, b record.MountTarget) int { return strings.Compare(a.ID, b.ID) })
-	page, next, err := wire.Page(ctx, found, atMost100(in.MaxItems), in.Marker, func(m record.MountTarget) string { return m.ID })
+	page, next, err := wire.Page(ctx, found, atMost100(in.MaxItems), in.Marker,
+		func(m record.MountTarget) string { return m.ID })
 	if err != nil {
 		return nil, err
 	}

@@ -332,8 +332,10 @@ func TestKro(t *testing.T) {
 	}
 	w.expect(ekstypes.CapabilityStatusDeleteFailed, internalFailure, "it does not end")
 	w.refuses = nil
-	if !w.reconcile() || !w.reconcile() {
-		t.Error("it is not gone")
+	for range 2 { // once more, as another daemon may
+		if !w.reconcile() {
+			t.Error("it is not gone")
+		}
 	}
 	if left, err := os.ReadDir(w.o.Dir); len(left) > 0 || err != nil || w.runs != nil {
 		t.Errorf("left: %v, %v", left, err)

@@ -21,10 +21,14 @@ import (
 )
 
 const (
-	// Group and Version are those of the API.
-	Group, Version = "metrics.eks.amazonaws.com", "v1"
-	// Service and Namespace name the service that the API server aggregates.
-	Service, Namespace = "eks-extension-metrics-api", "kube-system"
+	// Group is the API group.
+	Group = "metrics.eks.amazonaws.com"
+	// Version is the version of the API.
+	Version = "v1"
+	// Service is the name of the service that the API server aggregates.
+	Service = "eks-extension-metrics-api"
+	// Namespace is the namespace of the service.
+	Namespace = "kube-system"
 	// Address is the endpoint of the service.
 	Address = address + ":10443"
 
@@ -38,12 +42,16 @@ const (
 	// Client is the common name of the client certificate of the API server's aggregation layer.
 	Client = "front-proxy-client"
 
-	// ServingCertificate and ClientCertificate are the names of certificates and keys in [Config.Dir], without .crt and
-	// .key: of the server for ServerName, and of User.
-	ServingCertificate, ClientCertificate = "eks-extension-metrics-api", "extension-metrics-apiserver"
+	// ServingCertificate is the name of the certificate of the server for ServerName, and of its key, in [Config.Dir],
+	// without .crt and .key.
+	ServingCertificate = "eks-extension-metrics-api"
+	// ClientCertificate is that of the certificate of User.
+	ClientCertificate = "extension-metrics-apiserver"
 
-	// ControllerManager and Scheduler are the names of the components in the API.
-	ControllerManager, Scheduler = "kcm", "ksh"
+	// ControllerManager is the name of kube-controller-manager in the API.
+	ControllerManager = "kcm"
+	// Scheduler is the name of kube-scheduler in the API.
+	Scheduler = "ksh"
 )
 
 // Config is what the server of one cluster needs.
