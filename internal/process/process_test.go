@@ -54,6 +54,16 @@ func TestMain(m *testing.M) {
 				pause()
 			}
 		}
+	case "caller": // says which of the addresses it can connect to
+		for _, address := range os.Args[2:] {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
+				err = conn.Close()
+			}
+			fmt.Printf("%s: %v\n", address, err)
+		}
+		fmt.Println("done")
+		pause()
 	case "mortal":
 		os.Exit(3)
 	case "daemon": // dies where CORACLE_CRASH_AT says

@@ -62,12 +62,17 @@ func launchProcess(id Identity, spec Spec) (*running, error) {
 	defer in.Close()
 	hash := spec.Hash()
 	restore := inheritOOMScoreAdj(spec.OOMScoreAdj)
-	p, h, err := startProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
-		Dir: spec.Dir,
-		Env: append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+
-			id.signMark(spec.Name, hash)),
-		Files: []*os.File{in, out, out}, // nothing else is inherited: Go opens everything close-on-exec
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+	var p *os.Process
+	var h handle
+	err = startConfined(spec.ConnectPorts, func() (err error) {
+		p, h, err = startProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
+			Dir: spec.Dir,
+			Env: append(slices.Clone(spec.Env), mark+id.Owner+"/"+spec.Name, specMark+hash, proofMark+
+				id.signMark(spec.Name, hash)),
+			Files: []*os.File{in, out, out}, // nothing else is inherited: Go opens everything close-on-exec
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		return err
 	})
 	restore()
 	if err != nil {

@@ -33,11 +33,19 @@ type Spec struct {
 	// memory" beyond it. It holds where the daemon may not write cgroups, too. Like the score, it does not count for
 	// Hash.
 	MemoryLimit uint64
+	// ConnectPorts are the only TCP ports that the process may connect to, at whatever address; any when empty. What it
+	// talks to may send it elsewhere, into the networks of the host. It holds where the kernel has Landlock's rules of
+	// networks (Linux 6.7), and not on macOS.
+	ConnectPorts []int
 }
 
 // Hash identifies what the process runs; how it is logged and stopped does not count.
 func (s Spec) Hash() string {
-	b, err := json.Marshal([]any{s.Path, s.Args, s.Env, s.Dir, s.Revision})
+	fields := []any{s.Path, s.Args, s.Env, s.Dir, s.Revision}
+	if len(s.ConnectPorts) > 0 { // the others keep the hash that they had before there were any
+		fields = append(fields, s.ConnectPorts)
+	}
+	b, err := json.Marshal(fields)
 	if err != nil {
 		panic(err) // strings always marshal
 	}

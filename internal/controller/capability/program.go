@@ -111,19 +111,18 @@ func (p *pass) ensureProgram(ctx context.Context) (string, error) {
 	return p.c.o.Programs.Path(kro, "kro")
 }
 
-// address returns the address at which the program reports its health: one of the cluster's own, since the port of the
-// API server is unique on this host.
-func address(config *rest.Config) (string, error) {
+// address returns the address at which the program reports its health, and the port of the API server: the address is
+// one of the cluster's own, since that port is unique on this host.
+func address(config *rest.Config) (probe string, port int, err error) {
 	u, err := url.Parse(config.Host)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		return "", fmt.Errorf("the port of the API server: %w", err)
+	if port, err = strconv.Atoi(u.Port()); err != nil {
+		return "", 0, fmt.Errorf("the port of the API server: %w", err)
 	}
 	ip := net.IPv4(127, byte(port>>8), byte(port), 1)
-	return net.JoinHostPort(ip.String(), strconv.Itoa(probePort)), nil
+	return net.JoinHostPort(ip.String(), strconv.Itoa(probePort)), port, nil
 }
 
 // spec writes the kubeconfig of the program and returns the specification of its process. The same capability has the
@@ -146,7 +145,7 @@ func (p *pass) spec(program string, config *rest.Config, roleARN string) (proces
 	if err := durable.EnsureFile(p.path("kubeconfig"), kubeconfig, 0o600); err != nil {
 		return process.Spec{}, err
 	}
-	probe, err := address(config)
+	probe, port, err := address(config)
 	if err != nil {
 		return process.Spec{}, err
 	}
@@ -163,5 +162,6 @@ func (p *pass) spec(program string, config *rest.Config, roleARN string) (proces
 			fmt.Sprintf("GOMEMLIMIT=%dMiB", memory>>20/10*8),
 		},
 		Dir: p.path(""), Log: p.path("kro.log"), OOMScoreAdj: process.ControlPlaneOOMScoreAdj, MemoryLimit: memory,
+		ConnectPorts: []int{port}, // it asks the API groups of the cluster's users, which may redirect it
 	}, nil
 }

@@ -159,6 +159,10 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 			"--config="+filepath.Join(schedulerDir, "scheduler.yaml"),
 		)),
 	}
+	for i := range out.others {
+		// An API group of the cluster's users may redirect them into the networks of the host.
+		out.others[i].ConnectPorts = []int{p.port}
+	}
 	if c.o.CloudProvider == nil {
 		return out, nil
 	}
