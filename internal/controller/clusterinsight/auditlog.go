@@ -47,9 +47,6 @@ var minorVersion = regexp.MustCompile(`^1\.[1-9][0-9]{0,2}$`)
 func (c *Controller) readAuditLog(cluster record.Cluster, in *record.Insights, now time.Time) (more bool, err error) {
 	offsets := map[string]int64{}
 	known := in.AuditOffsets
-	if remembered := c.remembered(cluster.ID); remembered != nil {
-		known = remembered
-	}
 	entries, err := os.ReadDir(c.logDir(cluster.ID))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err

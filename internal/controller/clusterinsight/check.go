@@ -208,3 +208,30 @@ func firstLine(message string) string {
 	message, _, _ = strings.Cut(message, "\n")
 	return strings.ToValidUTF8(message[:min(len(message), 512)], "")
 }
+
+// bounded leaves the paths of a component of which there is room for in a record: first those with a version that a
+// check may be about, an equal share of each.
+func bounded(all []record.InsightVersion, version string) []record.InsightVersion {
+	control, left := kubernetes.MinorNumber(version), maxPaths
+	for _, current := range []bool{false, true} {
+		for share := left; ; share-- {
+			kept := 0
+			for _, v := range all {
+				if (minorOf(v.Version) == control) == current {
+					kept += min(len(v.Paths), share)
+				}
+			}
+			if kept > left {
+				continue
+			}
+			left -= kept
+			for i, v := range all {
+				if (minorOf(v.Version) == control) == current {
+					all[i].Paths = v.Paths[:min(len(v.Paths), share)]
+				}
+			}
+			break
+		}
+	}
+	return all
+}

@@ -18,9 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -41,8 +39,8 @@ const (
 	// stale is the age at which what was read of an API server is read again, and fresh the age below which it is not,
 	// even if records change.
 	stale, fresh = 10 * time.Minute, 10 * time.Second
-	// unwritten is how much of an audit log is read without a note of it in the store: after a restart it is read again.
-	unwritten = 8 << 20
+	// refreshPause is the least time from one refresh that users ask for to the next.
+	refreshPause = 5 * time.Second
 )
 
 // Catalog knows the add-ons. *catalog.Catalog does.
@@ -75,8 +73,10 @@ type Controller struct {
 	refreshes store.Table[record.InsightsRefresh]
 
 	mu sync.Mutex
-	// read is how far the audit logs of clusters have been read beyond what their records say, by cluster ID.
-	read map[string]map[string]int64
+	// unwritten has what passes have made of insights since they were last written, by their keys.
+	unwritten map[string]store.Row[record.Insights]
+	// refreshed is when the last refresh began that users asked for, by the key of the cluster.
+	refreshed map[string]time.Time
 }
 
 // New returns a Controller, which does nothing until it is run.
@@ -91,7 +91,7 @@ func New(o Options) *Controller {
 		o: o, clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
 		updates: record.Updates(o.Store), addons: record.Addons(o.Store), groups: record.NodegroupStates(o.Store),
 		insights: record.InsightsOf(o.Store), refreshes: record.InsightsRefreshes(o.Store),
-		read: map[string]map[string]int64{},
+		unwritten: map[string]store.Row[record.Insights]{}, refreshed: map[string]time.Time{},
 	}
 }
 
@@ -103,7 +103,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Reconcile: c.Reconcile,
 		Sources: []reconcile.Source{
 			reconcile.Table(c.planes, ""),
-			reconcile.Table(c.insights, ""),
+			c.kept,
 			reconcile.Table(c.refreshes, ""),
 			reconcile.Mapped(c.addons, "", toCluster),
 			reconcile.Mapped(c.groups, "", toCluster),
@@ -112,6 +112,17 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Workers: 4, AccountWorkers: 2, ClusterWorkers: 1,
 		Timeout: time.Minute,
 	}}
+}
+
+// kept is a source of the insights that there are when the daemon starts: of a cluster, maybe, that is gone. It is none
+// of their changes, which are made here.
+func (c *Controller) kept(ctx context.Context, changed func(key string)) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	c.insights.Notify(ctx, "", func(key string) {
+		changed(key)
+		stop() // after those that there are
+	})
 }
 
 // Reconcile makes the insights of one cluster.
@@ -130,19 +141,15 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 	if !plane.Value.Ready || plane.Value.ClusterID != cluster.Value.ID || cluster.Value.Deleting {
 		return reconcile.Result{}, nil // a change of the record makes the next pass
 	}
-	row, err := c.insights.Copy(ctx, key)
-	missing := errors.Is(err, store.ErrNotFound)
-	if err != nil && !missing {
+	before, err := c.insights.Copy(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return reconcile.Result{}, err
 	}
-	if missing || row.Value.ClusterID != cluster.Value.ID {
-		row.Key, row.Value = key, record.Insights{ClusterID: cluster.Value.ID}
-	}
-	before, err := c.insights.Copy(ctx, key) // what is compared must share nothing with what is changed
-	if err != nil && !missing {
+	wanted, wait, err := c.openRefresh(ctx, cluster.Value)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	wanted, err := c.openRefresh(ctx, cluster.Value)
+	row, err := c.latest(ctx, key, cluster.Value.ID, before)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -151,19 +158,10 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 		row.Value.ObservedAt = time.Time{} // what was read of the API server is old
 	}
 	again, failure := c.refresh(ctx, cluster.Value, plane.Value, &row.Value)
-	if missing || asked || c.worthWriting(before.Value, row.Value) {
-		if missing {
-			_, err = c.insights.Create(ctx, key, row.Value)
-		} else {
-			_, err = c.insights.Update(ctx, row)
-		}
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		c.remember(cluster.Value.ID, nil)
-	} else {
-		c.remember(cluster.Value.ID, row.Value.AuditOffsets)
+	if wait > 0 {
+		again = min(again, wait)
 	}
+	failure = errors.Join(failure, c.save(ctx, before, row, asked))
 	return reconcile.Result{After: again}, errors.Join(c.endRefresh(ctx, wanted, failure), failure)
 }
 
@@ -211,7 +209,7 @@ func (c *Controller) refresh(ctx context.Context, cluster record.Cluster, plane 
 	}
 	switch {
 	case in.ObservedAt.IsZero() || age >= limit || source != in.Source && age >= fresh:
-		if failure = c.observe(ctx, cluster, in); failure == nil {
+		if failure = c.observe(ctx, cluster, plane, in); failure == nil {
 			in.ObservedAt, in.Source = now, source
 		} else {
 			state.unread = failure
@@ -223,49 +221,18 @@ func (c *Controller) refresh(ctx context.Context, cluster record.Cluster, plane 
 	return again, failure
 }
 
-// worthWriting reports whether insights have changed by more than the time of the pass and some bytes of the audit log.
-func (c *Controller) worthWriting(before, after record.Insights) bool {
-	var progress int64
-	for id, offset := range after.AuditOffsets {
-		progress += max(0, offset-before.AuditOffsets[id])
-	}
-	if progress > unwritten {
-		return true
-	}
-	before.AuditOffsets, after.AuditOffsets = nil, nil
-	if after.CheckedAt.Sub(before.CheckedAt) < stale {
-		before.CheckedAt = after.CheckedAt
-	}
-	return !reflect.DeepEqual(before, after)
-}
-
-// remember keeps how far an audit log was read until that is in the store; nil forgets it.
-func (c *Controller) remember(clusterID string, offsets map[string]int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if offsets == nil {
-		delete(c.read, clusterID)
-		return
-	}
-	c.read[clusterID] = offsets
-}
-
-// remembered returns the offsets of remember.
-func (c *Controller) remembered(clusterID string) map[string]int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.read[clusterID])
-}
-
 // remove deletes the insights of a cluster that is gone.
 func (c *Controller) remove(ctx context.Context, key string) error {
+	c.mu.Lock()
+	delete(c.unwritten, key)
+	delete(c.refreshed, key)
+	c.mu.Unlock()
 	row, err := c.insights.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	c.remember(row.Value.ClusterID, nil)
 	err = c.insights.Delete(ctx, row)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil

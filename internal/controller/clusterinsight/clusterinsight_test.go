@@ -344,6 +344,7 @@ func TestAuditLogIsCountedOnce(t *testing.T) {
 		}
 	}
 	usage := func() record.InsightCheck {
+		f.clock.Step(time.Minute)                        // once in which requests are written
 		_, _ = f.Reconcile(t.Context(), f.cluster.Key()) // nobody answers
 		return f.recorded()["Deprecated APIs removed in Kubernetes v1.36"]
 	}

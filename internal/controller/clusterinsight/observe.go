@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxVersions and maxPaths bound what is kept of components whose versions users choose.
+	// maxVersions and maxPaths bound what is kept of a component whose versions users choose.
 	maxVersions, maxPaths = 32, 100
 	// maxVersion is the length of the longest version that is taken for one.
 	maxVersion = 64
@@ -27,7 +27,9 @@ const (
 const userAgent = "eks-cluster-insights/v0.0.0 (linux/amd64) kubernetes/$Format"
 
 // observe reads the versions of kubelets and of kube-proxy from the cluster.
-func (c *Controller) observe(ctx context.Context, cluster record.Cluster, in *record.Insights) error {
+func (c *Controller) observe(
+	ctx context.Context, cluster record.Cluster, plane record.ControlPlane, in *record.Insights,
+) error {
 	config, err := c.o.Config(ctx, cluster, authenticator.ManagedUser)
 	if err != nil {
 		return err
@@ -60,7 +62,8 @@ func (c *Controller) observe(ctx context.Context, cluster record.Cluster, in *re
 		}); err != nil {
 		return fmt.Errorf("list the DaemonSets of kube-proxy: %w", err)
 	}
-	in.Kubelets, in.Proxies = sorted(kubelets), sorted(proxies)
+	in.Kubelets = bounded(sorted(kubelets), plane.Version)
+	in.Proxies = bounded(sorted(proxies), plane.Version)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package clusterinsight
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -10,15 +11,26 @@ import (
 )
 
 // openRefresh returns the refresh of the cluster's insights that was asked for, with no revision when there is none.
+// One that comes too soon after another stays in progress: wait is how long.
 func (c *Controller) openRefresh(
 	ctx context.Context, cluster record.Cluster,
-) (store.Row[record.InsightsRefresh], error) {
-	row, err := c.refreshes.Copy(ctx, cluster.Key())
+) (row store.Row[record.InsightsRefresh], wait time.Duration, err error) {
+	row, err = c.refreshes.Copy(ctx, cluster.Key())
 	if errors.Is(err, store.ErrNotFound) ||
 		err == nil && (row.Value.ClusterID != cluster.ID || !row.Value.EndedAt.IsZero()) {
-		return store.Row[record.InsightsRefresh]{}, nil
+		return store.Row[record.InsightsRefresh]{}, 0, nil
 	}
-	return row, err
+	if err != nil {
+		return row, 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.o.Clock.Now()
+	if wait = c.refreshed[cluster.Key()].Add(refreshPause).Sub(now); wait > 0 {
+		return store.Row[record.InsightsRefresh]{}, min(wait, refreshPause), nil
+	}
+	c.refreshed[cluster.Key()] = now
+	return row, 0, nil
 }
 
 // endRefresh records that the insights have been made by a pass that began after they were asked for, or why not.

@@ -92,12 +92,20 @@ func (s *Service) upgradeInsights(ctx context.Context, c record.Cluster) ([]type
 	if err != nil {
 		return nil, err
 	}
+	at := row.Value.CheckedAt
+	refresh, err := s.refreshOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if r := refresh.Value; r.Failure == "" && r.EndedAt.After(at) {
+		at = r.EndedAt // which has found nothing else
+	}
 	var insights []types.Insight
 	for _, check := range row.Value.Checks {
 		if kubernetes.MinorNumber(check.Version) <= kubernetes.MinorNumber(c.Version) {
 			continue // the cluster was upgraded meanwhile
 		}
-		insights = append(insights, describeInsight(c, check, row.Value.CheckedAt))
+		insights = append(insights, describeInsight(c, check, at))
 	}
 	return insights, nil
 }

@@ -64,6 +64,19 @@ func TestInsightsRefresh(t *testing.T) {
 	if out := describe(types.InsightsRefreshStatusCompleted, completed); !aws.ToTime(out.EndedAt).Equal(ended) {
 		t.Errorf("it has ended at %v", out.EndedAt)
 	}
+	if _, err := record.InsightsOf(w.Store).Create(ctx, w.Row("c").Key(), record.Insights{ClusterID: w.Row("c").ID,
+		CheckedAt: ekstest.Today, Checks: []record.InsightCheck{{Name: "Kubelet version skew", Version: "9.99"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	refreshed := func(when string, at time.Time) {
+		t.Helper()
+		all, err := w.Client.ListInsights(ctx, &eks.ListInsightsInput{ClusterName: aws.String("c")})
+		if err != nil || len(all.Insights) != 1 || !aws.ToTime(all.Insights[0].LastRefreshTime).Equal(at) {
+			t.Errorf("%s: %+v, %v, want %v", when, all, err, at)
+		}
+	}
+	refreshed("a refresh that has found nothing else", ended)
 	again, err := w.Client.StartInsightsRefresh(ctx, &eks.StartInsightsRefreshInput{ClusterName: aws.String("c")})
 	if err != nil || aws.ToString(again.Message) != "Initiated cluster insights refresh." {
 		t.Errorf("again: %+v, %v", again, err)
@@ -76,6 +89,7 @@ func TestInsightsRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	describe(types.InsightsRefreshStatusFailed, "Cluster insights refresh has failed: the API server does not answer")
+	refreshed("a refresh that has failed", ekstest.Today)
 }
 
 func TestInsightsRefreshRefusals(t *testing.T) {
