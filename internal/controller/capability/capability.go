@@ -120,8 +120,9 @@ func New(o Options) *Controller {
 	}
 }
 
-// passTimeout ends a pass that takes longer: it may build a program.
-const passTimeout = time.Hour
+// buildTimeout ends a pass that builds a program, and passTimeout bounds all that others do, and what comes after the
+// build.
+const buildTimeout, passTimeout = time.Hour, time.Minute
 
 // Controllers returns the controllers that reconcile.Run runs. A key is that of a capability.
 func (c *Controller) Controllers() []reconcile.Controller {
@@ -137,7 +138,7 @@ func (c *Controller) Controllers() []reconcile.Controller {
 		Resync:     10 * time.Minute,
 		MaxBackoff: 15 * time.Second,
 
-		AccountWorkers: 8, ClusterWorkers: 4, Timeout: passTimeout,
+		AccountWorkers: 8, ClusterWorkers: 4, Timeout: buildTimeout,
 	}}
 }
 
@@ -185,6 +186,8 @@ func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Resul
 		return reconcile.Result{}, err
 	}
 	if p.row.Deleting {
+		ctx, cancel := context.WithTimeout(ctx, passTimeout)
+		defer cancel()
 		if err := p.remove(ctx); err != nil {
 			return reconcile.Result{}, err
 		}

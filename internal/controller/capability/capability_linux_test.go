@@ -56,6 +56,8 @@ type host struct {
 	status  process.Status
 	unready bool
 	refuses error // to end it
+	// stopping is the context in which it was last to end.
+	stopping context.Context
 }
 
 func (h *host) Ensure(_ context.Context, s process.Spec) (process.Status, error) {
@@ -81,9 +83,10 @@ func (h *host) Ensure(_ context.Context, s process.Spec) (process.Status, error)
 	return h.status, nil
 }
 
-func (h *host) Stop(context.Context, string) error {
+func (h *host) Stop(ctx context.Context, _ string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.stopping = ctx
 	if h.refuses != nil {
 		return h.refuses
 	}
@@ -100,9 +103,13 @@ func (h *host) end() {
 }
 
 // programs are those that can be built, unless there is an error.
-type programs struct{ err error }
+type programs struct {
+	err error
+	in  context.Context // of the last build
+}
 
-func (p *programs) Ensure(context.Context, catalog.Build, func(upstream.Progress)) error {
+func (p *programs) Ensure(ctx context.Context, _ catalog.Build, _ func(upstream.Progress)) error {
+	p.in = ctx
 	return p.err
 }
 func (p *programs) Path(catalog.Build, string) (string, error) { return "/bin/kro", nil }
@@ -119,7 +126,8 @@ type fixture struct {
 	c      *Controller
 	row    record.Capability
 	now    time.Time
-	denied error // of the token
+	denied error           // of the token
+	within context.Context // of the last token
 }
 
 func newFixture(t *testing.T, kind ekstypes.CapabilityType, server *apiservertest.Server) *fixture {
@@ -127,7 +135,8 @@ func newFixture(t *testing.T, kind ekstypes.CapabilityType, server *apiservertes
 	w := &fixture{T: t, store: storetest.New(t), server: server, now: time.Now().UTC().Truncate(time.Millisecond)}
 	w.o = Options{
 		Store: w.store, Dir: t.TempDir(), Host: &w.host, Programs: &w.programs,
-		Token: func(_ context.Context, _ record.Capability, role, session string) (string, error) {
+		Token: func(ctx context.Context, _ record.Capability, role, session string) (string, error) {
+			w.within = ctx
 			return "token-of-" + filepath.Base(role) + "-" + session, w.denied
 		},
 		Now: func() time.Time { return w.now }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -273,6 +282,9 @@ func TestKro(t *testing.T) {
 	if spec.Name != "capability/0123" || spec.Path != "/bin/kro" || spec.Dir != filepath.Join(w.o.Dir, "0123")+"/" &&
 		spec.Dir != filepath.Join(w.o.Dir, "0123") {
 		t.Errorf("process %+v", spec)
+	}
+	if !slices.Contains(spec.Env, "GOMAXPROCS=1") {
+		t.Errorf("it may use all processors: %q", spec.Env)
 	}
 	var kubeconfig string
 	for _, e := range spec.Env {
@@ -430,5 +442,33 @@ func TestCreationFails(t *testing.T) {
 				t.Error("it is not gone")
 			}
 		})
+	}
+}
+
+// TestOnlyBuildsTakeAnHour has passes whose steps never end by themselves.
+func TestOnlyBuildsTakeAnHour(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, ekstypes.CapabilityTypeKro, nil)
+	w.denied = &AccessDenied{Reason: "nobody trusts you"}
+	w.reconcile()
+	bounded := func(ctx context.Context) bool {
+		until, ok := ctx.Deadline()
+		return ok && time.Until(until) <= passTimeout
+	}
+	if bounded(w.in) {
+		t.Error("a build may take a minute only")
+	}
+	if !bounded(w.within) {
+		t.Error("a token may take longer than a minute")
+	}
+	w.change(func(c *record.Capability) { c.Deleting = true })
+	w.reconcile()
+	if !bounded(w.stopping) {
+		t.Error("the end of a program may take longer than a minute")
+	}
+	for _, c := range w.c.Controllers() {
+		if c.Timeout != buildTimeout {
+			t.Errorf("passes end after %v", c.Timeout)
+		}
 	}
 }

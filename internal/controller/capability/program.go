@@ -63,6 +63,8 @@ func (p *pass) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
 	if p.state.BuiltAt.IsZero() {
 		p.state.BuiltAt = p.c.o.Now().UTC().Truncate(time.Millisecond)
 	}
@@ -160,6 +162,7 @@ func (p *pass) spec(program string, config *rest.Config, roleARN string) (proces
 		Env: []string{
 			"KUBECONFIG=" + p.path("kubeconfig"), "HOME=" + p.path(""), "TZ=UTC",
 			fmt.Sprintf("GOMEMLIMIT=%dMiB", memory>>20/10*8),
+			"GOMAXPROCS=1", // users decide how much it has to do
 		},
 		Dir: p.path(""), Log: p.path("kro.log"), OOMScoreAdj: process.ControlPlaneOOMScoreAdj, MemoryLimit: memory,
 		ConnectPorts: []int{port}, // it asks the API groups of the cluster's users, which may redirect it
