@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,45 +50,6 @@ func (t transfer) content(ctx context.Context, f, source *os.File) error {
 	return t.sparse(ctx, f, source)
 }
 
-const copyAtOnce = 8 << 20
-
-// eachPart calls data for each part of a file that has content, with the end of what has content without a hole, and
-// hole for each that has none.
-func eachPart(source *os.File, data func(from, to, end int64) error, hole func(from, to int64) error) error {
-	info, err := source.Stat()
-	if err != nil {
-		return err
-	}
-	for at := int64(0); at < info.Size(); {
-		from, err := unix.Seek(int(source.Fd()), at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			from, err = info.Size(), nil
-		}
-		if err != nil {
-			return err
-		}
-		if from > at {
-			if err := hole(at, from); err != nil {
-				return err
-			}
-		}
-		if from >= info.Size() {
-			return nil
-		}
-		to, err := unix.Seek(int(source.Fd()), from, unix.SEEK_HOLE)
-		if err != nil {
-			return err
-		}
-		for ; from < to; from += copyAtOnce {
-			if err := data(from, min(from+copyAtOnce, to), to); err != nil {
-				return err
-			}
-		}
-		at = to
-	}
-	return nil
-}
-
 // sparse copies the parts that have content into an empty file.
 func (t transfer) sparse(ctx context.Context, f, source *os.File) error {
 	info, err := source.Stat()
@@ -104,9 +64,8 @@ func (t transfer) sparse(ctx context.Context, f, source *os.File) error {
 		if err := t.mayGo(); err != nil {
 			return err
 		}
-		// The next parts are read while this one is copied: what a machine has written is not in the page cache.
-		if end > to {
-			_ = unix.Fadvise(int(source.Fd()), from, min(3*copyAtOnce, end-from), unix.FADV_WILLNEED)
+		if n := ahead(from, end); n > 0 {
+			_ = unix.Fadvise(int(source.Fd()), from, n, unix.FADV_WILLNEED)
 		}
 		in, out := from, from
 		for in < to {

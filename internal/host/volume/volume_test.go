@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -469,5 +470,41 @@ func TestCopiesOfChanges(t *testing.T) {
 	transferring.mayGo = func() error { return errAbandoned }
 	if err := transferring.sparse(t.Context(), open("another"), source); !errors.Is(err, errAbandoned) {
 		t.Errorf("a copy that is no longer wanted: %v", err)
+	}
+}
+
+// TestCopiesReadAheadOfContentOnly has a disk of small parts, for each of which the kernel would read the holes behind
+// it, too.
+func TestCopiesReadAheadOfContentOnly(t *testing.T) {
+	t.Parallel()
+	source, err := os.Create(filepath.Join(t.TempDir(), "source"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { source.Close() })
+	if err := source.Truncate(1 << 30); err != nil {
+		t.Fatal(err)
+	}
+	const large = 3 * copyAtOnce
+	for at, size := range map[int64]int64{0: 4096, 100 << 20: 4096, 500 << 20: large} {
+		if err := unix.Fallocate(int(source.Fd()), 0, at, size); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := source.WriteAt(bytes.Repeat([]byte("a"), int(size)), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var reads []int64
+	if err := eachPart(source, func(from, _, end int64) error {
+		reads = append(reads, ahead(from, end))
+		return nil
+	}, func(int64, int64) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int64{0, 0, large, 2 * copyAtOnce, copyAtOnce}; !slices.Equal(reads, want) {
+		t.Errorf("it reads %d ahead, want %d", reads, want)
+	}
+	if n := ahead(0, 1<<40); n != 3*copyAtOnce {
+		t.Errorf("of a large disk it reads %d ahead", n)
 	}
 }
