@@ -23,7 +23,11 @@ func packagesCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				all[architecture], err = nodeimage.Resolve(index, node.WantedPackages, node.UnwantedPackages)
+				pinned, err := node.Packages(architecture)
+				if err != nil {
+					return err
+				}
+				all[architecture], err = nodeimage.Resolve(index, pinned, node.WantedPackages, node.UnwantedPackages)
 				if err != nil {
 					return err
 				}

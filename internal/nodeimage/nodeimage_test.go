@@ -119,7 +119,7 @@ func TestSecurityUpdates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages, err := Resolve(index, []string{r.Packages[0].Name, r.Packages[1].Name}, nil)
+	packages, err := Resolve(index, r.Packages, []string{r.Packages[0].Name, r.Packages[1].Name}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,11 @@ func TestResolve(t *testing.T) {
 	m.add(t, "d", "1", none, "Depends: a")
 	m.add(t, "mailer", "1", none, "Provides: mta (= 1), other")
 	m.add(t, "broken", "1", none, "Depends: nothing")
+	m.add(t, "old", "1", none)
+	m.add(t, "other", "1", none)
 	m.publish(t)
+	pinned := []node.Package{{Name: "c", Version: "0.9"}, {Name: "old", Version: "1.1"}, {Name: "gone", Version: "1"},
+		{Name: "other", Version: "1", SHA256: "0123"}}
 	index, err := Mirrors{m.Mirror}.Index(t.Context(), "amd64")
 	if err != nil {
 		t.Fatal(err)
@@ -308,8 +312,10 @@ func TestResolve(t *testing.T) {
 		"an unwanted one":           {wanted: []string{"a"}, unwanted: []string{"python3", "mta"}, want: "a b d"},
 		"one that is missing":       {wanted: []string{"broken"}, err: "broken: no package satisfies [nothing]"},
 		"a name that is none":       {wanted: []string{"z"}, err: "there is no package z"},
+		"one that was newer":        {wanted: []string{"old"}, err: "old 1 instead, which is not newer than 1.1"},
+		"another of the version":    {wanted: []string{"other"}, err: "other 1 instead, which is not newer than 1:"},
 	} {
-		packages, err := Resolve(index, c.wanted, c.unwanted)
+		packages, err := Resolve(index, pinned, c.wanted, c.unwanted)
 		var names []string
 		for _, p := range packages {
 			names = append(names, p.Name)

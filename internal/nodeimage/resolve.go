@@ -12,8 +12,8 @@ import (
 )
 
 // Resolve returns the wanted packages of an index and all that they depend on, but for the unwanted ones, sorted by
-// name.
-func Resolve(index Index, wanted, unwanted []string) ([]node.Package, error) {
+// name. None is older than the pinned one of its name: an old index is signed, too.
+func Resolve(index Index, pinned []node.Package, wanted, unwanted []string) ([]node.Package, error) {
 	providers := make(map[string][]string)
 	for _, name := range slices.Sorted(maps.Keys(index)) {
 		for provided := range strings.SplitSeq(index[name].Values["Provides"], ",") {
@@ -42,6 +42,13 @@ func Resolve(index Index, wanted, unwanted []string) ([]node.Package, error) {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			queue = append(queue, next...)
+		}
+	}
+	for _, p := range pinned {
+		if chosen[p.Name] {
+			if err := replaces(index[p.Name], p); err != nil {
+				return nil, err
+			}
 		}
 	}
 	packages := make([]node.Package, 0, len(chosen))
