@@ -30,8 +30,9 @@ func (p *podPass) provision(ctx context.Context) (time.Duration, error) {
 	p.pod.Value.AwaitsAddress = false
 	after, err := p.ensureMachine(ctx)
 	var full *store.FullError
+	var unrecorded *unrecordedError
 	switch {
-	case p.pod.Value.InstanceID != "":
+	case p.pod.Value.InstanceID != "", errors.As(err, &unrecorded):
 	case errors.As(err, &full):
 		return p.recordLaunchFailure(ctx, full.Error())
 	case errors.Is(err, client.ErrTooLarge), apierrors.IsInvalid(err):
@@ -266,6 +267,11 @@ func machineProblem(profile, problem, otherwise string) string {
 // makes up reasons has launches tried no more often.
 const anotherReason = 3
 
+// unrecordedError is the error of a failure that could not be recorded: it is tried again, and is none of its own.
+type unrecordedError struct{ error }
+
+func (e *unrecordedError) Unwrap() error { return e.error }
+
 // recordLaunchFailure records a failed launch, or a machine that did not become a node, emits an event and schedules a
 // retry with back-off.
 func (p *podPass) recordLaunchFailure(ctx context.Context, reason string) (time.Duration, error) {
@@ -283,7 +289,7 @@ func (p *podPass) recordLaunchFailure(ctx context.Context, reason string) (time.
 		within = store.Paced(ctx)
 	}
 	if err := p.saveUncharged(within); err != nil {
-		return 0, err
+		return 0, &unrecordedError{err}
 	}
 	p.c.log.Warn("cannot provision Fargate machine", "cluster", row.Cluster, "pod", row.Namespace+"/"+row.Name,
 		"failures", row.Failures, "reason", reason)

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -116,5 +120,38 @@ func TestMachinesAreRetiredOverTheQuota(t *testing.T) {
 	var full *store.FullError
 	if _, err := p.recordLaunchFailure(t.Context(), timedOut); !errors.As(err, &full) {
 		t.Errorf("without a machine it is written: %v", err)
+	}
+}
+
+// TestFailuresThatAreNotRecordedAreReportedOnce has an account that may not write more, and a pod whose role is not
+// trusted.
+func TestFailuresThatAreNotRecordedAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000_000, 0)
+	p, flood := newRecordedPass(t, func() time.Time { return now }, record.FargatePod{Namespace: "default", Name: "a",
+		Profile: "p", ProfileID: "1"})
+	profile := record.FargateProfile{ID: "1", Account: "111111111111", Region: "r", Cluster: "demo", Name: "p"}
+	key := record.FargateProfileKey(profile.Account, profile.Region, profile.Cluster, profile.Name)
+	if _, err := p.c.profiles.Create(t.Context(), key, profile); err != nil {
+		t.Fatal(err)
+	}
+	p.c.o.Trusts = func(context.Context, record.FargateProfile) (bool, error) { return false, nil }
+	kube := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "1"}})
+	p.server, p.info.namespace, p.info.name = &server{scheduler: kube}, "default", "a"
+	flood()
+	var full *store.FullError
+	if _, err := p.provision(t.Context()); !errors.As(err, &full) {
+		t.Errorf("it is recorded: %v", err)
+	}
+	reported := 0
+	for _, a := range kube.Actions() {
+		if create, ok := a.(kubetesting.CreateAction); ok {
+			if e, ok := create.GetObject().(*corev1.Event); ok && e.Reason == failedScheduling {
+				reported++
+			}
+		}
+	}
+	if reported != 1 || p.pod.Value.Failures != 1 {
+		t.Errorf("%d events of %d failures", reported, p.pod.Value.Failures)
 	}
 }
