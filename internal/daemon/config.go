@@ -18,6 +18,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/outbound"
+	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
@@ -178,7 +179,7 @@ func CheckAccount(account string) error {
 	if !accountPattern.MatchString(account) {
 		return fmt.Errorf("%q is not an AWS account number of twelve digits, such as %s", account, DefaultAccount)
 	}
-	if account == servicerole.Account {
+	if account == servicerole.Account || account == record.EKSAccount {
 		return fmt.Errorf("%s is the account of Amazon EKS; choose another, such as %s", account, DefaultAccount)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/forward"
+	"github.com/coracle-eks/coracle/internal/kube/servicerole"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 func TestWhatIsChosenHolds(t *testing.T) {
@@ -143,5 +145,17 @@ func TestForward(t *testing.T) {
 	var none *forward.NoCredentialsError
 	if _, _, err := d.forwardCredentials("dynamodb", "444455556666"); !errors.As(err, &none) {
 		t.Errorf("an account that has none gets %v", err)
+	}
+}
+
+// TestAccountsOfEKSAreNobodys refuses the accounts that EKS itself has: of its users, and of its network interfaces.
+func TestAccountsOfEKSAreNobodys(t *testing.T) {
+	t.Parallel()
+	for account, ours := range map[string]bool{
+		"111122223333": true, servicerole.Account: false, record.EKSAccount: false, "1234": false,
+	} {
+		if err := CheckAccount(account); (err == nil) != ours {
+			t.Errorf("%s: %v", account, err)
+		}
 	}
 }
