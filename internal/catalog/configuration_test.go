@@ -28,6 +28,8 @@ func TestCheck(t *testing.T) {
 		"unknown inside": {"vpc-cni", `{"env":{"NOT_ONE":"x"}}`, invalid + "[$.env.NOT_ONE: " + unknown + "]"},
 		"wrong type": {"coredns", `{"replicaCount":"3"}`,
 			invalid + "[$.replicaCount: string found, integer expected]"},
+		"replicas": {"coredns", `{"autoScaling":{"enabled":true,"minReplicas":1001}}`,
+			invalid + "[$.autoScaling.minReplicas: must have a maximum value of 1000]"},
 		"fraction": {"coredns", `{"replicaCount":1.5}`,
 			invalid + "[$.replicaCount: number found, integer expected]"},
 		"boolean for a string": {"vpc-cni", "env:\n  ENABLE_PREFIX_DELEGATION: true\n",

@@ -12,6 +12,9 @@ import (
 const (
 	// nodesPerReplica and coresPerReplica are the parts of a cluster that one replica serves.
 	nodesPerReplica, coresPerReplica = 16, 256
+	// maxReplicas is the largest number of replicas, which the schema of the add-on says, too; and maxCores the largest
+	// number of cores that count of a node, whose kubelet says how many it has.
+	maxReplicas, maxCores = 1000, 1024
 	// defaultMin is the least number of replicas, unless the configuration says otherwise.
 	defaultMin = 2
 	// peakTime is the time in which the largest demand counts.
@@ -39,10 +42,10 @@ func parse(configuration string) (b bounds, scaled bool) {
 	}
 	b.min = defaultMin
 	if n := c.AutoScaling.MinReplicas; n != nil {
-		b.min = max(*n, 1)
+		b.min = min(max(*n, 1), maxReplicas)
 	}
 	if n := c.AutoScaling.MaxReplicas; n != nil {
-		b.max = max(*n, 1)
+		b.max = min(max(*n, 1), maxReplicas)
 	}
 	return b, c.AutoScaling.Enabled && c.ReplicaCount == nil
 }
@@ -65,7 +68,7 @@ type size struct {
 // demand returns the number of replicas that serve a cluster.
 func (s size) demand() int32 {
 	n := max(math.Ceil(float64(s.nodes)/nodesPerReplica), math.Ceil(s.cores/coresPerReplica))
-	return int32(min(n, math.MaxInt32/2))
+	return int32(min(n, maxReplicas))
 }
 
 // history has what was demanded lately.

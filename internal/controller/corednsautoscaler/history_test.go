@@ -3,6 +3,9 @@ package corednsautoscaler
 import (
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestParse(t *testing.T) {
@@ -15,9 +18,10 @@ func TestParse(t *testing.T) {
 		`{"replicaCount":3}`:                {bounds{2, 0}, false},
 		`{"autoScaling":{"enabled":false}}`: {bounds{2, 0}, false},
 		`{"autoScaling":{"enabled":true}}`:  {bounds{2, 0}, true},
-		"autoScaling: {enabled: true, minReplicas: 4, maxReplicas: 10}": {bounds{4, 10}, true},
-		"autoScaling: {enabled: true, minReplicas: 0}":                  {bounds{1, 0}, true},
-		`{"autoScaling":{"enabled":true},"replicaCount":3}`:             {bounds{2, 0}, false},
+		"autoScaling: {enabled: true, minReplicas: 4, maxReplicas: 10}":            {bounds{4, 10}, true},
+		"autoScaling: {enabled: true, minReplicas: 0}":                             {bounds{1, 0}, true},
+		`{"autoScaling":{"enabled":true},"replicaCount":3}`:                        {bounds{2, 0}, false},
+		"autoScaling: {enabled: true, minReplicas: 1001, maxReplicas: 2000000000}": {bounds{1000, 1000}, true},
 		"[": {},
 	} {
 		if got, scaled := parse(configuration); got != want.bounds || scaled != want.scaled {
@@ -30,6 +34,7 @@ func TestDemand(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[size]int32{
 		{}: 0, {1, 2}: 1, {16, 32}: 1, {17, 34}: 2, {32, 256}: 2, {10, 257}: 2, {100, 1024}: 7, {40, 2560}: 10,
+		{1, 1e12}: 1000, {1 << 30, 0}: 1000,
 	} {
 		if got := s.demand(); got != want {
 			t.Errorf("%+v: %d, want %d", s, got, want)
@@ -89,5 +94,17 @@ func TestDecideAfterAStart(t *testing.T) {
 	}
 	if got, _ := h.decide(begin.Add(peakTime), 9, 1, bounds{2, 0}); got != 6 {
 		t.Errorf("after ten minutes: %d", got)
+	}
+}
+
+// TestKubeletsSayHowManyCoresThereAre has a node that says that it has more than any machine.
+func TestKubeletsSayHowManyCoresThereAre(t *testing.T) {
+	t.Parallel()
+	for says, want := range map[string]float64{"2": 2, "192": 192, "1e12": maxCores, "-8": 0} {
+		n := &corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(says)}}}
+		if got := coresOf(n); got != want {
+			t.Errorf("%s: %v cores, want %v", says, got, want)
+		}
 	}
 }

@@ -89,7 +89,9 @@ func (s *server) watch(ctx context.Context, known, changed func()) error {
 		})
 }
 
-func coresOf(n *corev1.Node) float64 { return n.Status.Capacity.Cpu().AsApproximateFloat64() }
+func coresOf(n *corev1.Node) float64 {
+	return min(max(n.Status.Capacity.Cpu().AsApproximateFloat64(), 0), maxCores)
+}
 
 // decide returns the number of replicas for the size of the cluster; see history.decide.
 func (s *server) decide(now time.Time, replicas int32, b bounds) (want int32, after time.Duration) {
