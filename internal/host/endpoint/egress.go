@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coracle-eks/coracle/internal/connlimit"
@@ -27,6 +28,10 @@ const maxConnect = 64 << 10
 // connectTime bounds the wait for what is in the VPC: kube-apiserver itself gives up after 30 seconds.
 const connectTime = 20 * time.Second
 
+// maxMetrics is the number of connections to the metrics of a control plane at a time. Its API server needs few itself;
+// users have others made, through Services and webhooks with that address.
+const maxMetrics = 16
+
 // egress is an Egress at work.
 type egress struct {
 	listener *net.UnixListener
@@ -34,6 +39,8 @@ type egress struct {
 	done     sync.WaitGroup
 	ctx      context.Context // of the connections into the VPC
 	cancel   context.CancelFunc
+
+	metrics atomic.Int64 // connections
 
 	mu     sync.Mutex
 	spec   Egress
@@ -123,6 +130,11 @@ func (e *egress) serveConnection(spec Egress, client *net.UnixConn) {
 		return
 	}
 	if spec.Metrics != nil && request.Host == extensionmetrics.Address {
+		defer e.metrics.Add(-1)
+		if e.metrics.Add(1) > maxMetrics {
+			refuse(http.StatusServiceUnavailable, "there are too many connections to the metrics of the control plane")
+			return
+		}
 		e.serveMetrics(*spec.Metrics, client, reader)
 		return
 	}

@@ -24,7 +24,7 @@ import (
 const (
 	// idleTime is the time that a connection may be quiet: the API server asks every half a minute whether the group is
 	// available.
-	idleTime = 5 * time.Minute
+	idleTime = time.Minute
 	// requestTime bounds one request, headers to answer.
 	requestTime = 30 * time.Second
 	// maxRequests is the number of requests of a connection that are answered at a time; others wait.
