@@ -48,9 +48,9 @@ func eachPart(source *os.File, data func(from, to, end int64) error, hole func(f
 	return nil
 }
 
-// ahead returns how many bytes are read from a part on while it is copied: what a machine has written is not in the page
-// cache. The kernel reads holes, too, if it is told to, and gets pages for them: a disk of many small parts would have
-// some megabytes of them read for each. There is nothing to read ahead of a single part.
+// ahead returns how many bytes are read from a part on while it is copied, for content up to end: what a machine has
+// written is not in the page cache. The kernel reads holes, too, if it is told to: of a disk of many small parts, 24 MiB
+// for each. There is nothing to read ahead of a last part.
 func ahead(from, end int64) int64 {
 	if end-from < copyAtOnce {
 		return 0
