@@ -119,9 +119,13 @@ func (c *Controller) Controllers() []reconcile.Controller {
 func (c *Controller) kept(ctx context.Context, changed func(key string)) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	sent := map[string]bool{}
 	c.insights.Notify(ctx, "", func(key string) {
-		changed(key)
-		stop() // after those that there are
+		if !sent[key] {
+			changed(key)
+		}
+		sent[key] = true
+		stop() // after those that there are, or soon after that
 	})
 }
 
