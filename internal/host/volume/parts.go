@@ -49,8 +49,8 @@ func eachPart(source *os.File, data func(from, to, end int64) error, hole func(f
 }
 
 // ahead returns how many bytes are read from a part on while it is copied, for content up to end: what a machine has
-// written is not in the page cache. The kernel reads holes, too, if it is told to: of a disk of many small parts, 24 MiB
-// for each. There is nothing to read ahead of a last part.
+// written is not in the page cache. The kernel reads holes, too, if it is told to: of a disk of many small parts,
+// 24 MiB for each. There is nothing to read ahead of a last part.
 func ahead(from, end int64) int64 {
 	if end-from < copyAtOnce {
 		return 0
