@@ -22,6 +22,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/kms"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/controller/autoscalinggroup"
 	"github.com/coracle-eks/coracle/internal/controller/clusterinsight"
 	"github.com/coracle-eks/coracle/internal/controller/clustermetrics"
@@ -102,8 +103,8 @@ func (d *daemon) openClusters() (*clusters, error) {
 		planes: planes,
 		authenticator: authenticator.New(authenticator.Options{
 			Store: d.store,
-			STS:   d.api.mux.Transport(),
-			Own:   d.isOwn(),
+			STS:   d.api.mux.Transport(), Service: wire.ServiceOf,
+			Own: d.isOwn(),
 			RESTConfig: func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
 				return planes.Config(ctx, c, authenticatorUser)
 			},
@@ -223,12 +224,19 @@ func (d *daemon) clusterConfig(planes *controlplane.Controller) func(context.Con
 			return config, err
 		}
 		return servicerole.Config(config, c.ID, c.Region,
-			d.api.identity.ServiceRoleCredentials(servicerole.Account, role, servicerole.Session)), nil
+			d.api.identity.OwnRoleCredentials(servicerole.Account, role, servicerole.Session, servicerole.Principal)), nil
 	}
 }
 
-// ensureServiceRoles makes the roles of EKS's own.
+// ensureServiceRoles makes the roles of EKS's own, in an account that nobody has.
 func (d *daemon) ensureServiceRoles(ctx context.Context) error {
+	accounts, err := iamservice.Accounts(ctx, d.store)
+	if err != nil {
+		return err
+	}
+	if err := servicerole.CheckAccounts(accounts...); err != nil {
+		return err
+	}
 	for _, role := range servicerole.Roles {
 		err := iamservice.EnsureServiceRole(ctx, d.store, servicerole.Account, role.Name, servicerole.Service)
 		if err != nil {

@@ -112,6 +112,9 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	}
 	choose(&s.Region, c.Region, DefaultRegion)
 	choose(&s.Account, c.Account, DefaultAccount)
+	if err := servicerole.CheckAccounts(s.Account); err != nil {
+		return s, err
+	}
 	choose(&s.Machines, c.Machines, DefaultMachines)
 	choose(&s.EgressCIDRs, c.EgressCIDRs, "")
 	if s.EgressCIDRs == none {

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/forward"
 	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/store/storetest"
 )
 
 func TestWhatIsChosenHolds(t *testing.T) {
@@ -51,6 +53,39 @@ func TestRegionsThatDoNotExistAreRefused(t *testing.T) {
 			!strings.Contains(err.Error(), "choose one of") {
 			t.Errorf("--region %s: %v", bad, err)
 		}
+	}
+}
+
+// TestNoDaemonHasTheAccountOfEKS has the account of EKS in what an earlier version left: it is the daemon's own, or
+// one beside it.
+func TestNoDaemonHasTheAccountOfEKS(t *testing.T) {
+	t.Parallel()
+	const refused = "begin with another data directory (--data-dir)"
+	dir := datadir.Dir(t.TempDir())
+	if err := dir.WriteSettings(datadir.Settings{Account: servicerole.Account}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Config{Dir: dir}).settings(t.Context()); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("as the daemon's own: %v", err)
+	}
+	if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Account: servicerole.Account}).settings(
+		t.Context()); err == nil || !strings.Contains(err.Error(), "the account of Amazon EKS; choose another") {
+		t.Errorf("as the daemon's own at the first start: %v", err)
+	}
+	d := &daemon{store: storetest.New(t)}
+	if _, err := iamservice.Bootstrap(t.Context(), d.store, DefaultAccount); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // each start
+		if err := d.ensureServiceRoles(t.Context()); err != nil {
+			t.Fatalf("without it: %v", err)
+		}
+	}
+	if _, err := iamservice.Bootstrap(t.Context(), d.store, servicerole.Account); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.ensureServiceRoles(t.Context()); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("as one beside it: %v", err)
 	}
 }
 

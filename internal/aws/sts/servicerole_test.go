@@ -1,6 +1,9 @@
 package sts_test
 
 import (
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +13,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracleiam "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/iam/iamtest"
+	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
 // TestNobodyAssumesRolesOfServices has a role of a service in the service's own account, and an account in which
@@ -36,11 +40,34 @@ func TestNobodyAssumesRolesOfServices(t *testing.T) {
 		PolicyDocument: aws.String(trust(`{"AWS":"*"}`, `"sts:AssumeRole"`))}); awstest.Code(err) != "NoSuchEntity" {
 		t.Errorf("another account changes the role: %v", err)
 	}
-	own, err := a.Identity.ServiceRoleCredentials("602401143452", *name, "session").Retrieve(ctx)
+	own, err := a.Identity.OwnRoleCredentials("602401143452", *name, "session", "own").Retrieve(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if who := whoAmI(t, a, own); *who.Arn != "arn:aws:sts::602401143452:assumed-role/manager/session" {
-		t.Errorf("the service is %s", *who.Arn)
+	if _, err := a.STS(own).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); awstest.Code(err) !=
+		"InvalidClientTokenId" {
+		t.Errorf("the service's own credentials outside of the daemon: %v", err)
+	}
+	for service, with := range map[string]aws.Credentials{"own": own, "": a.Root} {
+		presigned, err := sts.NewPresignClient(a.STS(with)).PresignGetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, presigned.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Coracle-Service", "own") // which nobody reads
+		answer, err := a.Mux.Transport().RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK || wire.ServiceOf(answer) != service ||
+			service != "" && !strings.Contains(string(body), "arn:aws:sts::602401143452:assumed-role/manager/session") {
+			t.Errorf("the service %q in the daemon: %d %s, %q, %v", service, answer.StatusCode, body,
+				wire.ServiceOf(answer), err)
+		}
 	}
 }

@@ -20,7 +20,7 @@ type Caller struct {
 	SessionName  string // the session of an assumed role; else empty
 	PrincipalARN string // the IAM user or role whose policies apply (not the session)
 	// Service is the AWS service that acts with the credentials, such as cloudformation.amazonaws.com: on behalf of the
-	// principal, or under a role that was passed to it. It is empty for everybody else.
+	// principal, under a role that was passed to it, or under one of its own. It is empty for everybody else.
 	Service string
 	// what the Credentials implementation wants its Authorizer to know (session policies, session tags); wire does not
 	// look

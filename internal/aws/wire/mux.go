@@ -279,6 +279,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if c.caller.Service != "" {
 		ctx = store.Limited(ctx) // what users have a service do counts as theirs
+		header.Set(serviceHeader, c.caller.Service)
 	}
 	if !IsInProcess(ctx) { // controllers must get on in an account that is full
 		ctx = store.Limited(ctx)

@@ -21,6 +21,14 @@ type inProcessKey struct{}
 // IsInProcess reports whether a request took no network: it is one of the daemon's own.
 func IsInProcess(ctx context.Context) bool { return ctx.Value(inProcessKey{}) != nil }
 
+// serviceHeader is the header of answers in this process that says which AWS service acts with the credentials of the
+// request.
+const serviceHeader = "X-Coracle-Service"
+
+// ServiceOf returns the AWS service that made a request, given the answer of [Mux.Transport]: [Caller.Service] of whom
+// its signature was verified for. It is empty for everybody else.
+func ServiceOf(answer *http.Response) string { return answer.Header.Get(serviceHeader) }
+
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
-	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -229,20 +228,6 @@ func TestMapping(t *testing.T) {
 			entries:  []record.AccessEntry{{PrincipalARN: arn + "role/Node", Type: "EC2"}},
 			username: "system:node:ip-10-0-1-7.eu-west-1.compute.internal", groups: []string{"system:bootstrappers",
 				"system:nodes"},
-		},
-		{
-			name: "role of EKS", mode: onlyAPI,
-			token: func(f *fixture) string {
-				return f.token("ASIAEKS", caller{"arn:aws:sts::" + servicerole.Account + ":assumed-role/" +
-					servicerole.Roles[0].Name + "/" + servicerole.Session, "AROAEKS:" + servicerole.Session,
-					servicerole.Account}, name)
-			},
-			username: "eks:node-manager",
-		},
-		{
-			name: "namesake of a role of EKS", mode: onlyAPI,
-			token:  func(f *fixture) string { return f.role("/", servicerole.Roles[0].Name, servicerole.Session) },
-			denied: "identity is not mapped",
 		},
 		{
 			name: "FARGATE_LINUX", mode: onlyAPI,

@@ -25,6 +25,9 @@ type Options struct {
 	Store *store.Store
 	// STS answers presigned GetCallerIdentity requests: the in-process transport of wire.Mux.
 	STS http.RoundTripper
+	// Service returns the AWS service that signed a request, given the answer of STS, and nothing for everybody else:
+	// wire.ServiceOf. Without it nobody is a role of EKS's own.
+	Service func(answer *http.Response) string
 	// Own reports which hosts in presigned URLs are this daemon's endpoint; see [OwnHosts].
 	Own func(host string) bool
 	// RESTConfig returns the configuration of a client of a cluster's API server as user eks:authenticator. An error
@@ -71,6 +74,7 @@ type Authenticator struct {
 	fargatePods   store.Index[record.FargatePod]
 
 	sts        http.RoundTripper
+	service    func(*http.Response) string
 	own        func(string) bool
 	restConfig func(context.Context, record.Cluster) (*rest.Config, error)
 	instances  func(record.Cluster) Instances
@@ -98,6 +102,7 @@ func New(o Options) *Authenticator {
 		issuers:       record.Issuers(o.Store),
 		entries:       record.AccessEntries(o.Store),
 		sts:           o.STS,
+		service:       o.Service,
 		own:           o.Own,
 		restConfig:    o.RESTConfig,
 		instances:     o.Instances,
@@ -120,6 +125,9 @@ func New(o Options) *Authenticator {
 	}
 	if a.log == nil {
 		a.log = slog.Default()
+	}
+	if a.service == nil {
+		a.service = func(*http.Response) string { return "" }
 	}
 	if a.now == nil {
 		a.now = time.Now

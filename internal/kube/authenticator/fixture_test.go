@@ -73,7 +73,8 @@ func newFixtureFor(t testing.TB, mode ekstypes.AuthenticationMode, apiServer *re
 func newFixtureOver(t testing.TB, s *store.Store, mode ekstypes.AuthenticationMode, apiServer *rest.Config,
 	change func(*Options)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: s, sts: &fakeSTS{callers: map[string]caller{}}, dir: t.TempDir()}
+	f := &fixture{t: t, store: s, dir: t.TempDir(),
+		sts: &fakeSTS{callers: map[string]caller{}, services: map[string]string{}}}
 	f.put(f.store.Txn(t.Context(),
 		record.Clusters(f.store).CreateOp(record.ClusterKey(account, region, name), record.Cluster{
 			Account: account, Region: region, Name: name, ID: clusterID, AuthenticationMode: mode,
@@ -87,6 +88,7 @@ func newFixtureOver(t testing.TB, s *store.Store, mode ekstypes.AuthenticationMo
 	options := Options{
 		Store:      f.store,
 		STS:        f.sts,
+		Service:    func(answer *http.Response) string { return answer.Header.Get("Service") },
 		Own:        OwnHosts("127.0.0.1:4566"),
 		RESTConfig: func(context.Context, record.Cluster) (*rest.Config, error) { return apiServer, nil },
 		Instances:  func(record.Cluster) Instances { return fakeInstances{} },
@@ -270,11 +272,12 @@ type caller struct{ arn, userID, account string }
 
 // fakeSTS knows callers by access key. A signature names the key and the cluster it is for.
 type fakeSTS struct {
-	mu      sync.Mutex
-	callers map[string]caller
-	json    bool
-	fail    int // answer with this status
-	asked   int
+	mu       sync.Mutex
+	callers  map[string]caller
+	services map[string]string // that act with the access keys
+	json     bool
+	fail     int // answer with this status
+	asked    int
 }
 
 func (s *fakeSTS) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -284,6 +287,7 @@ func (s *fakeSTS) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	key, _, _ := strings.Cut(r.URL.Query().Get("X-Amz-Credential"), "/")
 	who, ok := s.callers[key]
+	w.Header().Set("Service", s.services[key])
 	refuse := func(status int, code string) {
 		w.WriteHeader(status)
 		if s.json {

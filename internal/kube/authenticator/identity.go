@@ -22,7 +22,8 @@ type Identity struct {
 	AccessKeyID  string
 	STSEndpoint  string // the host that the token names
 
-	kind kind
+	kind    kind
+	service string // the AWS service that acts in the session; empty for everybody else
 }
 
 // stsError is an answer of STS other than an identity.
@@ -89,7 +90,8 @@ func (a *Authenticator) fetchIdentity(ctx context.Context, token Token, clusterN
 	if err != nil {
 		return Identity{}, fmt.Errorf("sts getCallerIdentity failed: decode the answer: %w", err)
 	}
-	id := Identity{ARN: caller.Arn, AccountID: caller.Account, AccessKeyID: token.AccessKeyID, STSEndpoint: token.Host}
+	id := Identity{ARN: caller.Arn, AccountID: caller.Account, AccessKeyID: token.AccessKeyID, STSEndpoint: token.Host,
+		service: a.service(resp)}
 	id.CanonicalARN, id.kind, err = canonicalize(caller.Arn)
 	if err != nil {
 		return Identity{}, fmt.Errorf("sts getCallerIdentity failed: %w", err)

@@ -26,9 +26,9 @@ var errNotMapped = errors.New("identity is not mapped")
 // https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
 // https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html
 //
-// EKS's own roles have their users in every cluster.
+// EKS's own roles have their users in every cluster, in sessions of its own: whoever else may assume them is not EKS.
 func (a *Authenticator) resolve(ctx context.Context, c record.Cluster, id Identity) (mapping, error) {
-	if user, ok := servicerole.UserOf(id.CanonicalARN); ok && id.kind == assumedRole {
+	if user, ok := servicerole.UserOf(id.CanonicalARN, id.service); ok && id.kind == assumedRole {
 		return mapping{Username: user}, nil
 	}
 	if usesEntries(c) {

@@ -4,8 +4,11 @@
 // Each has a role in the account of the service. It logs in as "aws eks get-token" does: by a presigned
 // sts:GetCallerIdentity, which the authenticator of the cluster verifies ([Config]). The authenticator maps the roles
 // to users by [UserOf], whatever access entries and aws-auth say. The audit log and the log of the authenticator thus
-// show who EKS is in the same way as on AWS. Nobody but the service can have credentials of the roles: their trust
-// policies name the service alone, and the account has no users.
+// show who EKS is in the same way as on AWS.
+//
+// Nobody but the service can have credentials of the roles: their trust policies name the service alone, and no daemon
+// starts that has the account for its own ([CheckAccounts]). The authenticator does not go by that: it demands that
+// [Principal] is sealed into the session, which the daemon alone does.
 package servicerole
 
 import (
@@ -14,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +35,9 @@ const (
 	Session = "EKSAuthTokenSession"
 	// Service is the service that the trust policies of the roles name.
 	Service = "lambda.amazonaws.com"
+	// Principal is what acts in the sessions of the roles. It is no principal of a policy: no role trusts it, and no
+	// session on behalf of others, or under a role of theirs, is of it.
+	Principal = "eks:own-role"
 
 	// tokenLife is the time for which a token is used. STS verifies it for 15 minutes.
 	tokenLife = 10 * time.Minute
@@ -48,10 +55,22 @@ var Roles = []Role{
 	{"AWSWesleyClusterManagerLambda-Add-AddonManagerRole-1K0R8ACLE7Q2W", "eks:addon-manager"},
 }
 
-// UserOf returns the user of a role, given its ARN; false for any other role.
-func UserOf(roleARN string) (user string, ok bool) {
+// CheckAccounts refuses accounts of a daemon among which is the service's own, which an earlier version made on demand:
+// its owner could delete or change the roles.
+func CheckAccounts(accounts ...string) error {
+	if slices.Contains(accounts, Account) {
+		return errors.New("account " + Account + " is that of Amazon EKS, which no daemon has for its own since this " +
+			"version. Start the version that made it again, take what is in the account to another, and begin with " +
+			"another data directory (--data-dir)")
+	}
+	return nil
+}
+
+// UserOf returns the user of a role, given its ARN and what acts in the session; false for any other role, and for
+// everybody but [Principal].
+func UserOf(roleARN, principal string) (user string, ok bool) {
 	name, ok := strings.CutPrefix(roleARN, "arn:aws:iam::"+Account+":role/")
-	if !ok {
+	if !ok || principal != Principal {
 		return "", false
 	}
 	for _, r := range Roles {

@@ -21,8 +21,14 @@ func TestNamesOfRoles(t *testing.T) {
 		if len(r.Name) > 64 {
 			t.Errorf("%s has %d characters", r.Name, len(r.Name))
 		}
-		if user, ok := servicerole.UserOf("arn:aws:iam::602401143452:role/" + r.Name); !ok || user != r.User {
+		if user, ok := servicerole.UserOf("arn:aws:iam::602401143452:role/"+r.Name, servicerole.Principal); !ok ||
+			user != r.User {
 			t.Errorf("%s is the user %q", r.Name, user)
+		}
+		for _, principal := range []string{"", servicerole.Service, "cloudformation.amazonaws.com"} {
+			if user, ok := servicerole.UserOf("arn:aws:iam::602401143452:role/"+r.Name, principal); ok {
+				t.Errorf("%s in a session of %q is the user %q", r.Name, principal, user)
+			}
 		}
 		if name, ok := servicerole.NameOf(r.User); !ok || name != r.Name {
 			t.Errorf("%s has the role %q", r.User, name)
@@ -30,7 +36,7 @@ func TestNamesOfRoles(t *testing.T) {
 		for _, other := range []string{"arn:aws:iam::111122223333:role/" + r.Name,
 			"arn:aws:iam::602401143452:role/" + r.Name + "x", "arn:aws:iam::602401143452:user/" + r.Name,
 			"arn:aws:iam::602401143452:role/x/" + r.Name} {
-			if user, ok := servicerole.UserOf(other); ok {
+			if user, ok := servicerole.UserOf(other, servicerole.Principal); ok {
 				t.Errorf("%s is the user %q", other, user)
 			}
 		}

@@ -18,6 +18,17 @@ const serviceSession = time.Hour
 // under AWSServiceRoleForAmazonEKS with the session name "EKS". For a role that does not exist, retrieving the
 // credentials fails, not this call.
 func (i *Identity) ServiceRoleCredentials(account, roleName, sessionName string) aws.CredentialsProvider {
+	return i.roleCredentials(account, roleName, sessionName, "")
+}
+
+// OwnRoleCredentials returns the credentials of an AWS service under a role of its own account. The service is sealed
+// into the sessions as [Session.Service]: nobody who may assume the role, whatever its trust policy says, gets a session
+// of it, and these are good inside this process only.
+func (i *Identity) OwnRoleCredentials(account, roleName, sessionName, service string) aws.CredentialsProvider {
+	return i.roleCredentials(account, roleName, sessionName, service)
+}
+
+func (i *Identity) roleCredentials(account, roleName, sessionName, service string) aws.CredentialsProvider {
 	return aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		row, err := i.roles.Get(ctx, record.RoleKey(account, roleName))
 		if err != nil {
@@ -25,7 +36,7 @@ func (i *Identity) ServiceRoleCredentials(account, roleName, sessionName string)
 		}
 		now := i.now()
 		session := &Session{Account: account, Role: row.Value.Name, PrincipalID: row.Value.ID, Name: sessionName,
-			Issued: now, Expires: now.Add(serviceSession)}
+			Issued: now, Expires: now.Add(serviceSession), Service: service}
 		token, err := i.Seal(ctx, session)
 		if err != nil {
 			return aws.Credentials{}, fmt.Errorf("credentials of the role %s in account %s: %w", roleName, account, err)

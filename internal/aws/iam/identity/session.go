@@ -45,7 +45,7 @@ type Session struct {
 	Provider string `json:"w,omitempty"`
 
 	// Service is the AWS service that acts in the session: on behalf of the principal with Forwarded, else under a role
-	// that was passed to it. Nobody else has its credentials; they are good inside this process only.
+	// that was passed to it, or one of its own. Nobody else has its credentials; they are good inside this process only.
 	Service   string `json:"x,omitempty"`
 	Forwarded bool   `json:"y,omitempty"`
 	// LongTerm is set when the caller that Forwarded is about signed with an access key, not in a session.
