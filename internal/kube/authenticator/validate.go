@@ -1,8 +1,10 @@
 package authenticator
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/coracle-eks/coracle/internal/kube/awsauth"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/turn"
 )
@@ -23,8 +26,9 @@ const (
 	// maxValidation is the maximum size of a review in bytes: a ConfigMap that changes is in it twice.
 	maxValidation = 3 << 20
 	// maxAccountValidations is the size in bytes of the reviews of all clusters of an account that are answered at a
-	// time, and maxClusterValidations of those of one cluster. Others wait. Each counts for minValidation at least.
-	maxAccountValidations, maxClusterValidations, minValidation = 16 << 20, 6 << 20, 256 << 10
+	// time, and maxClusterValidations of those of one cluster. Others wait. Each counts for minValidation at least: as
+	// much is decoded of it.
+	maxAccountValidations, maxClusterValidations, minValidation = 16 << 20, 6 << 20, 1 << 20
 	// maxTold is the number of mistakes that whoever makes a change is told of.
 	maxTold = 8
 )
@@ -52,8 +56,9 @@ func (e Endpoint) ValidationConfiguration() *unstructured.Unstructured {
 	}}
 }
 
-// validate refuses changes of aws-auth that the authenticator could not read completely: whoever is in the part that it
-// leaves out would be locked out.
+// validate refuses changes after which the authenticator could not read aws-auth completely, and before which it could:
+// whoever is in the part that it leaves out would be locked out. What is wrong already is in nobody's way who changes
+// something else, Coracle itself included. Changes that come too fast to be parsed are not looked at.
 func (a *Authenticator) validate(w http.ResponseWriter, r *http.Request, c record.Cluster) {
 	size := r.ContentLength
 	if size < 0 || size > maxValidation {
@@ -74,14 +79,15 @@ func (a *Authenticator) validate(w http.ResponseWriter, r *http.Request, c recor
 	}
 	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 	if isAWSAuth(review.Request) {
-		var configMap struct {
-			Data map[string]string `json:"data"`
-		}
-		if err := json.Unmarshal(review.Request.Object.Raw, &configMap); err != nil {
+		errs, err := a.newErrors(r.Context(), c, review.Request)
+		switch {
+		case errors.Is(err, awsauth.ErrTooOften) || r.Context().Err() != nil:
+			askAgain(w, err)
+			return
+		case err != nil:
 			http.Error(w, "the object is not a ConfigMap: "+err.Error(), http.StatusBadRequest)
 			return
-		}
-		if _, errs := parseAWSAuth(configMap.Data); len(errs) > 0 {
+		case len(errs) > 0:
 			response.Allowed = false
 			response.Result = &metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
@@ -91,6 +97,32 @@ func (a *Authenticator) validate(w http.ResponseWriter, r *http.Request, c recor
 	}
 	review.Request, review.Response = nil, response
 	writeReview(w, review)
+}
+
+// newErrors returns what is wrong with the new object of a review whose old one has nothing wrong with it.
+func (a *Authenticator) newErrors(ctx context.Context, c record.Cluster, r *admissionv1.AdmissionRequest) (errs []error,
+	err error) {
+	pace := a.clusterState(c.ID).validating(c.Account)
+	if errs, err = parseInTurn(ctx, pace, r.Object.Raw); err != nil || len(errs) == 0 || len(r.OldObject.Raw) == 0 {
+		return errs, err
+	}
+	old, err := parseInTurn(ctx, pace, r.OldObject.Raw)
+	if err != nil || len(old) > 0 {
+		return nil, err
+	}
+	return errs, nil
+}
+
+// parseInTurn returns what is wrong with an aws-auth.
+func parseInTurn(ctx context.Context, pace *awsauth.Pace, object []byte) (errs []error, err error) {
+	var configMap struct {
+		Data map[string]string `json:"data"`
+	}
+	if err = json.Unmarshal(object, &configMap); err != nil {
+		return nil, err
+	}
+	err = pace.InTurn(ctx, configMap.Data, func() { _, errs = parseAWSAuth(configMap.Data) })
+	return errs, err
 }
 
 // isAWSAuth reports whether a review is of a change of aws-auth. The administrator of a cluster can have other objects

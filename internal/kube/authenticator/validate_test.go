@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -18,6 +19,13 @@ import (
 
 // admit has the webhook answer a review of a ConfigMap that an edit has changed.
 func (f *fixture) admit(t *testing.T, data map[string]string, edit func(*admissionv1.AdmissionRequest)) (
+	int, *admissionv1.AdmissionResponse) {
+	t.Helper()
+	return f.admitFor(t, clusterID, data, edit)
+}
+
+// admitFor is admit for the cluster with that ID.
+func (f *fixture) admitFor(t *testing.T, id string, data map[string]string, edit func(*admissionv1.AdmissionRequest)) (
 	int, *admissionv1.AdmissionResponse) {
 	t.Helper()
 	object, err := json.Marshal(corev1.ConfigMap{Data: data})
@@ -38,7 +46,7 @@ func (f *fixture) admit(t *testing.T, data map[string]string, edit func(*admissi
 	}
 	recorder := httptest.NewRecorder()
 	f.auth.validate(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/",
-		strings.NewReader(string(body))), record.Cluster{Account: account, ID: clusterID})
+		strings.NewReader(string(body))), record.Cluster{Account: account, ID: id})
 	var answer admissionv1.AdmissionReview
 	if recorder.Code != http.StatusOK {
 		return recorder.Code, nil
@@ -93,5 +101,64 @@ func TestChangesOfAWSAuthAreValidated(t *testing.T) {
 		r.Object.Raw = []byte(`{"data":{"mapRoles":1}}`)
 	}); code != http.StatusBadRequest {
 		t.Errorf("what is no ConfigMap: %d", code)
+	}
+}
+
+// TestWhatIsWrongAlreadyIsInNobodysWay changes an aws-auth with an entry that cannot be read.
+func TestWhatIsWrongAlreadyIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, ekstypes.AuthenticationModeConfigMap)
+	const good, bad = "- rolearn: arn:aws:iam::111122223333:role/node\n", "- rolear: x\n"
+	for _, test := range []struct {
+		old, text string
+		allowed   bool
+	}{
+		{good, good + bad, false}, {"", bad, false}, {bad, good + bad, true}, {good + bad, bad, true},
+		{bad, good, true},
+	} {
+		old, err := json.Marshal(corev1.ConfigMap{Data: map[string]string{"mapRoles": test.old}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, answer := f.admit(t, map[string]string{"mapRoles": test.text}, func(r *admissionv1.AdmissionRequest) {
+			r.OldObject.Raw = old
+		})
+		if answer == nil || answer.Allowed != test.allowed {
+			t.Errorf("%q becomes %q: %+v", test.old, test.text, answer)
+		}
+	}
+	if code, _ := f.admit(t, map[string]string{"mapRoles": bad}, func(r *admissionv1.AdmissionRequest) {
+		r.OldObject.Raw = []byte(`{"data":{"mapRoles":1}}`)
+	}); code != http.StatusBadRequest {
+		t.Errorf("an old object that is no ConfigMap: %d", code)
+	}
+}
+
+// TestValidationsTakeTurns has the users of a cluster validate many large changes at once: few are parsed, the others
+// are answered without it, and another cluster has its turn.
+func TestValidationsTakeTurns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, ekstypes.AuthenticationModeConfigMap)
+	large := map[string]string{"mapRoles": strings.Repeat("- {}\n", 9_900)} // 19,800 values
+	const reviews = 64
+	codes := make(chan int, reviews)
+	began := time.Now()
+	for range reviews {
+		go func() {
+			code, _ := f.admit(t, large, nil)
+			codes <- code
+		}()
+	}
+	answered := map[int]int{}
+	for range reviews {
+		answered[<-codes]++
+	}
+	most := 9 + int(time.Since(began)/time.Second) // a MiB of each is parsed for a second, and 8 MiB at once
+	if parsed := answered[http.StatusOK]; parsed == 0 || parsed > most ||
+		parsed+answered[http.StatusTooManyRequests] != reviews {
+		t.Errorf("%d of %d may be parsed: %v", most, reviews, answered)
+	}
+	if _, answer := f.admitFor(t, otherID, large, nil); answer == nil || answer.Allowed {
+		t.Errorf("in another cluster: %+v", answer)
 	}
 }

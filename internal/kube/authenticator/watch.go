@@ -37,6 +37,7 @@ type served struct {
 	log *logFile
 
 	mu      sync.Mutex
+	pace    *awsauth.Pace // of the validations of aws-auth; nil before the first
 	awsAuth *awsAuth      // the last known content
 	loaded  chan struct{} // closed once awsAuth is known
 }
@@ -81,6 +82,16 @@ func (a *Authenticator) awsAuth(ctx context.Context, clusterID string) (*awsAuth
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.awsAuth, nil
+}
+
+// validating returns the pace of the validations of aws-auth of a cluster of an account.
+func (s *served) validating(account string) *awsauth.Pace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pace == nil {
+		s.pace = awsauth.NewPace(account)
+	}
+	return s.pace
 }
 
 // setAWSAuth takes over new data of aws-auth, nil for none, and reports what is malformed in it.

@@ -2,6 +2,7 @@ package awsauth
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,6 +167,12 @@ func TestAnAccountParsesTwoAtATime(t *testing.T) {
 				<-meet
 			}
 			go func() {
+				if i%4 == 1 {
+					p := NewPace("111122223333")
+					p.parsers = parsers
+					_ = p.InTurn(t.Context(), nil, parse)
+					return
+				}
 				if i%2 == 0 {
 					_ = c.Edit(t.Context(), "test", func(text string) (string, error) { parse(); return text, nil })
 					return
@@ -186,6 +193,42 @@ func TestAnAccountParsesTwoAtATime(t *testing.T) {
 			t.Errorf("%d of %d are parsed in the end", n, clusters)
 		}
 	})
+}
+
+// TestThoseWhomUsersCallParseAMiBASecond has the users of a cluster have aws-auth parsed as often as they can, with
+// texts of which each takes as much as there is of one.
+func TestThoseWhomUsersCallParseAMiBASecond(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"a large text": strings.Repeat("#a", maxSize/2), "many values": strings.Repeat("a,", maxNodes),
+		"more than there is": strings.Repeat("a", maxSize+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, parsed := NewPace("111122223333"), 0
+				p.parsers = newParsers()
+				const seconds, each = 20, 50
+				for range seconds * each {
+					before := parsed
+					err := p.InTurn(t.Context(), map[string]string{MapRoles: text}, func() { parsed++ })
+					if (err != nil) != (parsed == before) || err != nil && !errors.Is(err, ErrTooOften) {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second / each)
+				}
+				if most := seconds + parseBurst/maxSize; parsed > most || parsed < seconds/2 {
+					t.Errorf("it is parsed %d times, and %d at most", parsed, most)
+				}
+			})
+		})
+	}
+	p := NewPace("111122223333")
+	for range 100 {
+		if err := p.InTurn(t.Context(), map[string]string{MapRoles: entry}, func() {}); err != nil {
+			t.Fatalf("a hundred changes of an aws-auth of EKS's: %v", err)
+		}
+	}
 }
 
 // TestRolesAreThoseOfTheirText shows what a text maps, and that a text with which something is wrong says so.
