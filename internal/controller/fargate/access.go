@@ -271,7 +271,7 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 		return awsauth.FargatePods.Remove(text, role)
 	})
 	if awsauth.IsMalformed(err) {
-		return nil // it has no role to remove
+		return nil // it has no role to remove, or its owner lets nobody remove it
 	}
 	if err != nil {
 		return fmt.Errorf("remove role %s from aws-auth: %w", role, err)

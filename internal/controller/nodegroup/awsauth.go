@@ -114,7 +114,7 @@ func (g *group) revokeAccess(ctx context.Context) error {
 	err = g.editMapRoles(ctx, awsauth.Nodes.Remove)
 	var p *problem
 	if errors.As(err, &p) {
-		return nil // malformed: there is nothing to take out
+		return nil // malformed: there is nothing to take out, or its owner lets nobody do so
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package awsauth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -217,7 +218,8 @@ func (c *Client) follow(ctx context.Context, heard func(data map[string]string))
 const attempts = 10
 
 // Edit changes mapRoles, and nothing else in aws-auth, as a field manager. edit calls methods of a [Mapping]; its error
-// becomes a *Malformed.
+// becomes a *Malformed, as does the API server's that what it has read may not be written: by what the cluster's users
+// have it ask.
 func (c *Client) Edit(ctx context.Context, manager string, edit func(text string) (string, error)) error {
 	var err error
 	for range attempts {
@@ -255,6 +257,9 @@ func (c *Client) Edit(ctx context.Context, manager string, edit func(text string
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
 			break
 		}
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return &Malformed{errors.New(client.Cut("write aws-auth: " + err.Error()))}
 	}
 	return fmt.Errorf("write aws-auth: %w", err)
 }

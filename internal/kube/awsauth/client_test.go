@@ -10,11 +10,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/turn"
 )
 
@@ -227,6 +231,42 @@ func TestThoseWhomUsersCallParseAMiBASecond(t *testing.T) {
 	for range 100 {
 		if err := p.InTurn(t.Context(), map[string]string{MapRoles: entry}, func() {}); err != nil {
 			t.Fatalf("a hundred changes of an aws-auth of EKS's: %v", err)
+		}
+	}
+}
+
+// TestWhatMayNotBeWrittenIsMalformed has an API server that refuses what an edit writes, as webhooks and policies of
+// its users have it do.
+func TestWhatMayNotBeWrittenIsMalformed(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "configmaps"}
+	long := errors.New(strings.Repeat("no", maxSize))
+	for _, text := range []string{"", entry} { // it is created and changed
+		for name, test := range map[string]struct {
+			err       error
+			malformed bool
+		}{
+			"forbidden": {apierrors.NewForbidden(resource, Name, long), true},
+			"invalid": {apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, Name, field.ErrorList{
+				field.Forbidden(field.NewPath("data"), "no")}), true},
+			"out of order": {apierrors.NewInternalError(errors.New("no")), false},
+		} {
+			set := fake.NewClientset()
+			if text != "" {
+				set = fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace,
+					Name: Name}, Data: map[string]string{MapRoles: text}})
+			}
+			for _, verb := range []string{"create", "update"} {
+				set.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, test.err
+				})
+			}
+			err := NewClient(set.CoreV1(), "111122223333").Edit(t.Context(), "test", func(string) (string, error) {
+				return "[]", nil
+			})
+			if err == nil || IsMalformed(err) != test.malformed || len(err.Error()) > client.MaxText+4 {
+				t.Errorf("%s: %.200v", name, err)
+			}
 		}
 	}
 }
