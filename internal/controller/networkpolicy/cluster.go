@@ -28,12 +28,13 @@ import (
 // clusterFinalizer keeps a ClusterNetworkPolicy until its ClusterPolicyEndpoints are deleted.
 const clusterFinalizer = "networking.k8s.aws/cnp-resources"
 
-// clusterPolicy is a policy of the whole cluster with its selectors parsed.
+// clusterPolicy is a policy of the whole cluster with its selectors parsed, without what nobody reads here.
 type clusterPolicy struct {
 	*networkpolicy.ClusterNetworkPolicy
 	subject         peer
-	ingress, egress [][]peer // by rule
-	size            int
+	ingress, egress []rule
+	size            int   // in bytes, about
+	wrong           error // why its rules cannot be read
 }
 
 // resolvedCluster is what such a policy comes to.
@@ -54,54 +55,83 @@ func parseSubject(s networkpolicy.ClusterSubject) (p peer, err error) {
 	default: // of a version of the resource that is not known here
 		p.namespaces, p.pods = labels.Nothing(), labels.Nothing()
 	}
-	return p, err
+	if err != nil {
+		return peer{}, err
+	}
+	p.cost = costOf(p.namespaces) + costOf(p.pods)
+	return p, nil
 }
 
-func parseClusterPolicy(o *unstructured.Unstructured) (*clusterPolicy, error) {
-	o.SetManagedFields(nil)
-	o.SetAnnotations(nil)
+// parseClusterPolicy returns a policy; one that cannot be read has no rules, and says why.
+func parseClusterPolicy(o *unstructured.Unstructured) *clusterPolicy {
 	p := new(networkpolicy.ClusterNetworkPolicy)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, p); err != nil {
-		return nil, err
-	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, p)
+	p.ObjectMeta = trimMeta(metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(),
+		ResourceVersion: o.GetResourceVersion(), Finalizers: o.GetFinalizers(),
+		DeletionTimestamp: o.GetDeletionTimestamp()})
 	out := &clusterPolicy{ClusterNetworkPolicy: p}
-	content, err := json.Marshal(p)
+	if err == nil {
+		err = out.parseRules()
+	}
+	p.Spec.Ingress, p.Spec.Egress = nil, nil
 	if err != nil {
-		return nil, err
+		p.Spec = networkpolicy.ClusterNetworkPolicySpec{}
+		out.subject = peer{namespaces: labels.Nothing(), pods: labels.Nothing()}
+		out.ingress, out.egress = nil, nil
+		out.wrong = unreadable(err)
 	}
-	out.size = 4 * len(content)
-	if out.subject, err = parseSubject(p.Spec.Subject); err != nil {
-		return nil, err
+	out.size = sizeOfMeta(p.ObjectMeta) + sizeOfSubject(p.Spec.Subject) + sizeOfSelector(out.subject.namespaces) +
+		sizeOfSelector(out.subject.pods) + sizeOfRules(out.ingress) + sizeOfRules(out.egress)
+	return out
+}
+
+// unreadable returns why a policy cannot be read, without the policy.
+func unreadable(err error) error {
+	return &impossible{text: "it cannot be read: " + kubeclient.Cut(err.Error())}
+}
+
+func (c *clusterPolicy) parseRules() (err error) {
+	if c.subject, err = parseSubject(c.Spec.Subject); err != nil {
+		return err
 	}
-	for _, rule := range p.Spec.Ingress {
+	for _, r := range c.Spec.Ingress {
 		var peers []peer
-		for _, from := range rule.From {
+		for _, from := range r.From {
 			x, err := parseSubject(from)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			peers = append(peers, x)
 		}
-		out.ingress = append(out.ingress, peers)
+		c.ingress = append(c.ingress, toRule(r.Action, r.Ports, peers))
 	}
-	for _, rule := range p.Spec.Egress {
+	for _, r := range c.Spec.Egress {
 		var peers []peer
-		for _, to := range rule.To {
+		for _, to := range r.To {
 			for _, block := range to.Networks {
-				peers = append(peers, peer{block: &networkingv1.IPBlock{CIDR: block}})
+				peers = append(peers, ofNetwork(block, nil))
 			}
 			if len(to.Networks)+len(to.DomainNames) > 0 {
 				continue
 			}
 			x, err := parseSubject(to.ClusterSubject)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			peers = append(peers, x)
 		}
-		out.egress = append(out.egress, peers)
+		c.egress = append(c.egress, toRule(r.Action, r.Ports, peers))
 	}
-	return out, nil
+	return nil
+}
+
+// toRule returns a rule; one without peers matches nothing.
+func toRule(action networkpolicy.Action, ports []networkpolicy.ClusterPort, peers []peer) rule {
+	known := uniquePorts(toPolicyPorts(ports))
+	if len(known) == 0 && len(ports) > 0 { // of a version of the resource that is not known here
+		peers = nil
+	}
+	return rule{action: action, ports: known, peers: uniquePeers(peers)}
 }
 
 // toPolicyPorts returns the ports as those of a NetworkPolicy.
@@ -121,44 +151,58 @@ func toPolicyPorts(ports []networkpolicy.ClusterPort) (all []networkingv1.Networ
 	return all
 }
 
-// resolveCluster returns what a policy comes to, and the ClusterPolicyEndpoints that there are for it.
-func (v *view) resolveCluster(name string) (out resolvedCluster, existing []*networkpolicy.ClusterPolicyEndpoint) {
+// resolveCluster returns what a policy comes to, and the ClusterPolicyEndpoints that there are for it. It ends with
+// ctx.
+func (v *view) resolveCluster(ctx context.Context, name string) (
+	out resolvedCluster, existing []*networkpolicy.ClusterPolicyEndpoint, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	p := v.clusterPolicies[name]
-	if p == nil {
-		return out, nil
+	switch {
+	case p == nil:
+		return out, nil, nil
+	case p.wrong != nil:
+		return out, nil, p.wrong
 	}
-	selected := v.podsOf("", p.subject)
-	for i, rule := range p.Spec.Ingress {
-		if len(p.ingress[i]) > 0 {
-			out.ingress = append(out.ingress, withAction(rule.Action,
-				v.resolveIngress("", toPolicyPorts(rule.Ports), p.ingress[i], selected))...)
+	r := newResolver(v, "", ctx.Err)
+	selected := r.podsOf(p.subject)
+	for _, rule := range p.ingress {
+		if all := r.gather(); len(rule.peers) > 0 {
+			r.resolveIngress(all, rule, selected)
+			out.ingress = append(out.ingress, withAction(rule.action, all.sorted())...)
 		}
 	}
-	for i, rule := range p.Spec.Egress {
-		if len(p.egress[i]) > 0 {
-			out.egress = append(out.egress, withAction(rule.Action,
-				v.resolveEgress("", toPolicyPorts(rule.Ports), p.egress[i]))...)
+	for _, rule := range p.egress {
+		if all := r.gather(); len(rule.peers) > 0 {
+			r.resolveEgress(all, rule)
+			out.egress = append(out.egress, withAction(rule.action, all.sorted())...)
 		}
 	}
-	out.ingress, out.egress, out.pods = uniqueEntries(out.ingress), uniqueEntries(out.egress), toEndpoints(selected)
-	return out, v.sortedClusterEndpoints(name)
+	if r.err != nil {
+		return resolvedCluster{}, nil, r.err
+	}
+	out.ingress, out.egress, out.pods = uniqueEntries(out.ingress), uniqueEntries(out.egress), r.toEndpoints(selected)
+	return out, v.sortedClusterEndpoints(name), r.err
 }
 
 func withAction(action networkpolicy.Action, all []networkpolicy.EndpointInfo) (
 	out []networkpolicy.ClusterEndpointInfo) {
-	for _, e := range combine(all) {
+	for _, e := range all {
 		out = append(out, networkpolicy.ClusterEndpointInfo{CIDR: e.CIDR, Ports: e.Ports, Action: action})
 	}
 	return out
 }
 
-func uniqueEntries(all []networkpolicy.ClusterEndpointInfo) []networkpolicy.ClusterEndpointInfo {
-	slices.SortFunc(all, func(a, b networkpolicy.ClusterEndpointInfo) int {
-		return cmp.Compare(identify(a), identify(b))
-	})
-	return slices.CompactFunc(all, func(a, b networkpolicy.ClusterEndpointInfo) bool { return identify(a) == identify(b) })
+// uniqueEntries returns each entry once, in order.
+func uniqueEntries(all []networkpolicy.ClusterEndpointInfo) (out []networkpolicy.ClusterEndpointInfo) {
+	byKey := make(map[string]networkpolicy.ClusterEndpointInfo, len(all))
+	for _, e := range all {
+		byKey[identify(e)] = e
+	}
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		out = append(out, byKey[key])
+	}
+	return out
 }
 
 func (v *view) sortedClusterEndpoints(name string) []*networkpolicy.ClusterPolicyEndpoint {
@@ -186,8 +230,7 @@ func (v *view) selects(p *clusterPolicy, s *pod) bool {
 		set, there := v.namespaces[s.namespace]
 		return x.block == nil && there && x.namespaces.Matches(set) && x.pods.Matches(s.labels)
 	}
-	return has(p.subject) || slices.ContainsFunc(slices.Concat(p.ingress, p.egress),
-		func(rule []peer) bool { return slices.ContainsFunc(rule, has) })
+	return has(p.subject) || hasPeer(p.ingress, has) || hasPeer(p.egress, has)
 }
 
 func (v *view) setClusterPolicy(p *clusterPolicy) error {
@@ -220,42 +263,22 @@ func (v *view) setClusterEndpoint(e *networkpolicy.ClusterPolicyEndpoint) error 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	of := e.Spec.PolicyRef.Name
+	v.drop(ofCluster(e.Name))
 	if v.clusterEndpoints[of] == nil {
 		v.clusterEndpoints[of] = map[string]*networkpolicy.ClusterPolicyEndpoint{}
 	}
-	objects, size := 1, sizeOfClusterEndpoint(e)
-	if was := v.clusterEndpoints[of][e.Name]; was != nil {
-		objects, size = 0, size-sizeOfClusterEndpoint(was)
-	}
-	v.clusterEndpoints[of][e.Name] = e
-	return v.count(objects, size)
+	v.clusterEndpoints[of][e.Name], v.owners[ofCluster(e.Name)] = e, ofCluster(of)
+	return v.count(1, sizeOfClusterEndpoint(e))
 }
 
-func (v *view) removeClusterEndpoint(e *networkpolicy.ClusterPolicyEndpoint) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	of := e.Spec.PolicyRef.Name
-	if was := v.clusterEndpoints[of][e.Name]; was != nil {
-		_ = v.count(-1, -sizeOfClusterEndpoint(was))
-		delete(v.clusterEndpoints[of], e.Name)
-	}
-}
-
-func sizeOfClusterEndpoint(e *networkpolicy.ClusterPolicyEndpoint) int {
-	n := 1024
-	for _, info := range slices.Concat(e.Spec.Ingress, e.Spec.Egress) {
-		n += 128 + 32*len(info.Ports)
-	}
-	return n + 192*len(e.Spec.PodSelectorEndpoints)
-}
-
-func decodeClusterEndpoint(o *unstructured.Unstructured) (*networkpolicy.ClusterPolicyEndpoint, error) {
-	o.SetManagedFields(nil)
+// decodeClusterEndpoint returns an object; nil when it is none of a policy.
+func decodeClusterEndpoint(o *unstructured.Unstructured) *networkpolicy.ClusterPolicyEndpoint {
 	e := new(networkpolicy.ClusterPolicyEndpoint)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, e); err != nil {
-		return nil, fmt.Errorf("cluster policy endpoint %s: %w", o.GetName(), err)
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, e) != nil || !isName(e.Spec.PolicyRef.Name) {
+		return nil
 	}
-	return e, nil
+	e.ObjectMeta = trimEndpoint(e.ObjectMeta)
+	return e
 }
 
 // lookAgain is the interval at which a cluster is asked whether it has the resource by now: older versions of the
@@ -266,22 +289,16 @@ const lookAgain = time.Minute
 var errServed = errors.New("the resource clusternetworkpolicies is served now")
 
 // followClusterPolicies mirrors the policies of the whole cluster.
-func (k *client) followClusterPolicies(ctx context.Context, listed func() error, tell notify) error {
+func (k *client) followClusterPolicies(ctx context.Context, listed func()) error {
 	policies := k.objects.Resource(networkpolicy.ClusterNetworkPolicies)
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, policies.List, func(page *unstructured.UnstructuredList) {
 		for i := range page.Items {
-			p, err := parseClusterPolicy(&page.Items[i])
-			if err == nil {
-				err = k.view.setClusterPolicy(p)
-			}
-			failed = errors.Join(failed, err)
+			failed = errors.Join(failed, k.view.setClusterPolicy(parseClusterPolicy(&page.Items[i])))
 		}
 	})
 	if apierrors.IsNotFound(err) {
-		if err := listed(); err != nil {
-			return err
-		}
+		listed()
 		for {
 			if err := kubeclient.Sleep(ctx, lookAgain); err != nil {
 				return err
@@ -294,64 +311,49 @@ func (k *client) followClusterPolicies(ctx context.Context, listed func() error,
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := listed(); err != nil {
-		return err
-	}
+	listed()
 	return kubeclient.Watch(ctx, "cluster network policies", from, policies.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, o *unstructured.Unstructured) error {
 			if what == kubewatch.Deleted {
 				k.view.removeClusterPolicy(o.GetName())
+				k.untold.remove(ofCluster(o.GetName()))
 				return nil
 			}
-			p, err := parseClusterPolicy(o)
-			if err == nil {
-				err = k.view.setClusterPolicy(p)
-			}
-			if err != nil {
+			if err := k.view.setClusterPolicy(parseClusterPolicy(o)); err != nil {
 				return err
 			}
-			return tell(ctx, ofCluster(p.Name))
+			k.untold.add(ofCluster(o.GetName()))
+			return nil
 		})
 }
 
 // followClusterEndpoints mirrors ClusterPolicyEndpoints.
-func (k *client) followClusterEndpoints(ctx context.Context, listed func() error, tell notify) error {
+func (k *client) followClusterEndpoints(ctx context.Context, listed func()) error {
 	endpoints := k.objects.Resource(networkpolicy.ClusterPolicyEndpoints)
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, endpoints.List, func(page *unstructured.UnstructuredList) {
 		for i := range page.Items {
-			e, err := decodeClusterEndpoint(&page.Items[i])
-			if err == nil {
-				err = k.view.setClusterEndpoint(e)
+			if e := decodeClusterEndpoint(&page.Items[i]); e != nil {
+				failed = errors.Join(failed, k.view.setClusterEndpoint(e))
 			}
-			failed = errors.Join(failed, err)
 		}
 	})
 	if apierrors.IsNotFound(err) { // followClusterPolicies looks again
-		if err := listed(); err != nil {
-			return err
-		}
+		listed()
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := listed(); err != nil {
-		return err
-	}
+	listed()
 	return kubeclient.Watch(ctx, "cluster policy endpoints", from, endpoints.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, o *unstructured.Unstructured) error {
-			e, err := decodeClusterEndpoint(o)
-			if err != nil {
-				return err
+			e := decodeClusterEndpoint(o)
+			if what == kubewatch.Deleted || e == nil {
+				return k.endpointChanged(ofCluster(o.GetName()), nil)
 			}
-			if what == kubewatch.Deleted {
-				k.view.removeClusterEndpoint(e)
-			} else if err := k.view.setClusterEndpoint(e); err != nil {
-				return err
-			}
-			return tell(ctx, ofCluster(e.Spec.PolicyRef.Name))
+			return k.endpointChanged(ofCluster(o.GetName()), func() error { return k.view.setClusterEndpoint(e) })
 		})
 }
 
@@ -379,8 +381,15 @@ func (k *client) reconcileCluster(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	wanted, existing := k.view.resolveCluster(name)
-	return k.applyCluster(ctx, planCluster(p.ClusterNetworkPolicy, wanted, existing))
+	wanted, existing, err := k.view.resolveCluster(ctx, name)
+	if err != nil {
+		return err
+	}
+	all, err := planCluster(p.ClusterNetworkPolicy, wanted, existing)
+	if err != nil {
+		return err
+	}
+	return k.applyCluster(ctx, all)
 }
 
 func (k *client) patchClusterFinalizers(ctx context.Context, p *clusterPolicy, all []string) error {
@@ -408,18 +417,23 @@ type clusterUpdate struct {
 
 // planCluster returns what has to change, as plan does.
 func planCluster(p *networkpolicy.ClusterNetworkPolicy, wanted resolvedCluster,
-	existing []*networkpolicy.ClusterPolicyEndpoint) (out clusterChanges) {
+	existing []*networkpolicy.ClusterPolicyEndpoint) (clusterChanges, error) {
 	type endpoint = networkpolicy.ClusterPolicyEndpoint
-	ingress := distribute(wanted.ingress, existing, func(e *endpoint) []networkpolicy.ClusterEndpointInfo {
+	var out clusterChanges
+	d := distribution{beside: len(identify(p.Spec.Subject))}
+	ingress := distribute(&d, wanted.ingress, existing, func(e *endpoint) []networkpolicy.ClusterEndpointInfo {
 		return e.Spec.Ingress
 	})
-	egress := distribute(wanted.egress, existing, func(e *endpoint) []networkpolicy.ClusterEndpointInfo {
+	egress := distribute(&d, wanted.egress, existing, func(e *endpoint) []networkpolicy.ClusterEndpointInfo {
 		return e.Spec.Egress
 	})
-	pods := distribute(wanted.pods, existing, func(e *endpoint) []networkpolicy.PodEndpoint {
+	pods := distribute(&d, wanted.pods, existing, func(e *endpoint) []networkpolicy.PodEndpoint {
 		return e.Spec.PodSelectorEndpoints
 	})
-	kept, count := 0, max(1, len(ingress), len(egress), len(pods))
+	kept, count := 0, max(1, len(ingress), len(egress), len(pods), len(existing))
+	if err := d.check(0); err != nil {
+		return clusterChanges{}, err
+	}
 	for i := range count {
 		spec := networkpolicy.ClusterPolicyEndpointSpec{
 			PolicyRef: networkpolicy.ClusterPolicyReference{Name: p.Name}, Tier: p.Spec.Tier, Priority: p.Spec.Priority,
@@ -449,32 +463,46 @@ func planCluster(p *networkpolicy.ClusterNetworkPolicy, wanted resolvedCluster,
 		}
 		kept++
 	}
-	return out
+	return out, d.check(kept)
 }
 
 func (k *client) applyCluster(ctx context.Context, all clusterChanges) error {
 	resource := k.objects.Resource(networkpolicy.ClusterPolicyEndpoints)
-	remember := func(o *unstructured.Unstructured) error {
-		e, err := decodeClusterEndpoint(o)
-		if err != nil {
-			return err
-		}
-		return k.view.setClusterEndpoint(e)
-	}
-	var wrong []error
+	growth := 0
 	for _, e := range all.create {
-		wrong = append(wrong, create(ctx, resource, e, remember))
+		growth += sizeOfClusterEndpoint(e)
 	}
 	for _, u := range all.update {
-		wrong = append(wrong, patch(ctx, resource, u.from, u.to, remember))
+		growth += sizeOfClusterEndpoint(u.to) - sizeOfClusterEndpoint(u.from)
+	}
+	if err := k.checkRoom(growth); err != nil {
+		return err
+	}
+	remember := func(o *unstructured.Unstructured) error {
+		if e := decodeClusterEndpoint(o); e != nil {
+			return k.view.setClusterEndpoint(e)
+		}
+		return nil
+	}
+	var wrong failures
+	try := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	for _, e := range all.create {
+		try(create(ctx, resource, e, remember))
+	}
+	for _, u := range all.update {
+		try(patch(ctx, resource, u.from, u.to, remember))
 	}
 	for _, e := range all.remove {
 		err := resource.Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &e.UID}})
 		if err != nil && !apierrors.IsNotFound(err) {
-			wrong = append(wrong, fmt.Errorf("delete cluster policy endpoint %s: %w", e.Name, err))
+			try(fmt.Errorf("delete cluster policy endpoint %s: %w", e.Name, err))
 			continue
 		}
-		k.view.removeClusterEndpoint(e)
+		k.view.removeEndpoint(ofCluster(e.Name))
 	}
-	return errors.Join(wrong...)
+	return wrong.asError()
 }

@@ -33,14 +33,14 @@ spec:
 `), &content); err != nil {
 		t.Fatal(err)
 	}
-	p, err := parseClusterPolicy(&unstructured.Unstructured{Object: content})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := parseClusterPolicy(&unstructured.Unstructured{Object: content})
 	if err := v.setClusterPolicy(p); err != nil {
 		t.Fatal(err)
 	}
-	got, existing := v.resolveCluster("admin")
+	got, existing, err := v.resolveCluster(t.Context(), "admin")
+	if err != nil {
+		t.Fatal(err)
+	}
 	text := func(all []networkpolicy.ClusterEndpointInfo) map[string]bool {
 		out := map[string]bool{}
 		for _, e := range all {
@@ -74,15 +74,23 @@ spec:
 		t.Errorf("the subject is %v, there are %d objects", pods, len(existing))
 	}
 
-	made := planCluster(p.ClusterNetworkPolicy, got, nil)
+	plan := func(wanted resolvedCluster, existing []*networkpolicy.ClusterPolicyEndpoint) clusterChanges {
+		t.Helper()
+		out, err := planCluster(p.ClusterNetworkPolicy, wanted, existing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	made := plan(got, nil)
 	if len(made.create) != 1 || made.create[0].Spec.Priority != 10 || made.create[0].OwnerReferences[0].UID != "1" {
 		t.Fatalf("the first plan is %+v", made)
 	}
 	made.create[0].Name = "admin-1"
-	if again := planCluster(p.ClusterNetworkPolicy, got, made.create); fmt.Sprint(again) != fmt.Sprint(clusterChanges{}) {
+	if again := plan(got, made.create); fmt.Sprint(again) != fmt.Sprint(clusterChanges{}) {
 		t.Errorf("once more, %+v", again)
 	}
-	if less := planCluster(p.ClusterNetworkPolicy, resolvedCluster{}, made.create); len(less.update) != 1 {
+	if less := plan(resolvedCluster{}, made.create); len(less.update) != 1 {
 		t.Errorf("without pods, %+v", less)
 	}
 	if concerned := v.removePod("other", "db-1"); len(concerned) != 1 || concerned[0] != ofCluster("admin") {

@@ -3,10 +3,8 @@ package networkpolicy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -22,8 +20,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/networkpolicy"
 )
 
-// chunkSize is the maximum number of entries of each list of a PolicyEndpoint.
-const chunkSize = 200
+const (
+	// chunkSize is the maximum number of entries of each list of a PolicyEndpoint.
+	chunkSize = 200
+	// maxChunk is the largest size of such a list, and of the selector beside the lists, as JSON in bytes: etcd takes
+	// 1.5 MiB of one object. maxPolicy is that of all that a policy comes to.
+	maxChunk, maxPolicy = 256 << 10, 16 << 20
+)
 
 // triggerTime is the annotation with the time at which the controller last wrote an object. Agents measure by it.
 const triggerTime = "networking.k8s.aws/last-change-trigger-time"
@@ -38,74 +41,114 @@ type changes struct {
 type update struct{ from, to *networkpolicy.PolicyEndpoint }
 
 // plan returns what has to change. Entries stay in the object that has them: a pod that comes or goes changes one.
-func plan(p *networkingv1.NetworkPolicy, wanted resolved, existing []*networkpolicy.PolicyEndpoint) (out changes) {
-	specs := make([]networkpolicy.PolicyEndpointSpec, len(existing))
-	ingress := distribute(wanted.ingress, existing, func(e *networkpolicy.PolicyEndpoint) []networkpolicy.EndpointInfo {
+func plan(p *networkingv1.NetworkPolicy, wanted resolved, existing []*networkpolicy.PolicyEndpoint) (changes, error) {
+	var out changes
+	d := distribution{beside: len(identify(p.Spec.PodSelector))}
+	type endpoint = networkpolicy.PolicyEndpoint
+	ingress := distribute(&d, wanted.ingress, existing, func(e *endpoint) []networkpolicy.EndpointInfo {
 		return e.Spec.Ingress
 	})
-	egress := distribute(wanted.egress, existing, func(e *networkpolicy.PolicyEndpoint) []networkpolicy.EndpointInfo {
+	egress := distribute(&d, wanted.egress, existing, func(e *endpoint) []networkpolicy.EndpointInfo {
 		return e.Spec.Egress
 	})
-	pods := distribute(wanted.pods, existing, func(e *networkpolicy.PolicyEndpoint) []networkpolicy.PodEndpoint {
+	pods := distribute(&d, wanted.pods, existing, func(e *endpoint) []networkpolicy.PodEndpoint {
 		return e.Spec.PodSelectorEndpoints
 	})
-	for len(specs) < max(1, len(ingress), len(egress), len(pods)) {
-		specs = append(specs, networkpolicy.PolicyEndpointSpec{})
+	count := max(1, len(ingress), len(egress), len(pods), len(existing))
+	if err := d.check(0); err != nil {
+		return changes{}, err
 	}
 	kept := 0
-	for i := range specs {
-		specs[i] = networkpolicy.PolicyEndpointSpec{
-			PodSelector: p.Spec.PodSelector.DeepCopy(), PodIsolation: slices.Clone(p.Spec.PolicyTypes),
+	for i := range count {
+		spec := networkpolicy.PolicyEndpointSpec{
+			PodSelector: &p.Spec.PodSelector, PodIsolation: p.Spec.PolicyTypes,
 			PolicyRef:            networkpolicy.PolicyReference{Name: p.Name, Namespace: p.Namespace},
 			PodSelectorEndpoints: chunkAt(pods, i), Ingress: chunkAt(ingress, i), Egress: chunkAt(egress, i),
 		}
-		isEmpty := len(specs[i].PodSelectorEndpoints)+len(specs[i].Ingress)+len(specs[i].Egress) == 0
+		isEmpty := len(spec.PodSelectorEndpoints)+len(spec.Ingress)+len(spec.Egress) == 0
 		switch {
-		case isEmpty && (kept > 0 || i < len(specs)-1):
+		case isEmpty && (kept > 0 || i < count-1):
 			if i < len(existing) {
 				out.remove = append(out.remove, existing[i])
 			}
 			continue
 		case i >= len(existing):
-			out.create = append(out.create, newEndpoint(p, specs[i]))
-		case !equality.Semantic.DeepEqual(existing[i].Spec, specs[i]):
+			out.create = append(out.create, newEndpoint(p, spec))
+		case !equality.Semantic.DeepEqual(existing[i].Spec, spec):
 			to := *existing[i]
-			to.Spec = specs[i]
+			to.Spec = spec
 			out.update = append(out.update, update{existing[i], &to})
 		}
 		kept++
 	}
-	return out
+	return out, d.check(kept)
+}
+
+// distribution checks the sizes of what a policy comes to, as JSON.
+type distribution struct {
+	beside int // the size of what each object has beside its lists
+	size   int // of the lists
+	err    error
+}
+
+// add adds an entry of a size, and reports whether the distribution goes on.
+func (d *distribution) add(size int) bool {
+	if d.size += size; d.err == nil && size > maxChunk {
+		d.err = tooLarge("one of the entries that it comes to is larger than %d KiB", maxChunk>>10)
+	}
+	return d.check(0) == nil
+}
+
+// check returns an error where what is distributed to a number of objects is too large.
+func (d *distribution) check(objects int) error {
+	switch {
+	case d.err != nil:
+	case d.beside > maxChunk:
+		d.err = tooLarge("its selector is larger than %d KiB", maxChunk>>10)
+	case d.size+objects*d.beside > maxPolicy:
+		d.err = tooLarge("what it comes to is larger than %d MiB", maxPolicy>>20)
+	}
+	return d.err
 }
 
 // distribute returns the entries by the object that they go into: first those that are there already, then others where
 // there is room, then new objects.
-func distribute[E, O any](wanted []E, existing []O, of func(O) []E) (chunks [][]E) {
-	missing := make(map[string]bool, len(wanted))
-	for _, e := range wanted {
-		missing[identify(e)] = true
+func distribute[E, O any](d *distribution, wanted []E, existing []O, of func(O) []E) (chunks [][]E) {
+	missing, keys := make(map[string]bool, len(wanted)), make([]string, len(wanted))
+	for i, e := range wanted {
+		keys[i] = identify(e)
+		if !d.add(len(keys[i])) {
+			return nil
+		}
+		missing[keys[i]] = true
 	}
 	chunks = make([][]E, len(existing))
+	sizes := make([]int, len(existing))
+	hasRoom := func(i, size int) bool { return len(chunks[i]) < chunkSize && sizes[i]+size <= maxChunk }
+	put := func(i int, e E, key string) {
+		delete(missing, key)
+		chunks[i] = append(chunks[i], e)
+		sizes[i] += len(key)
+	}
 	for i, object := range existing {
 		for _, e := range of(object) {
-			if key := identify(e); missing[key] && len(chunks[i]) < chunkSize {
-				delete(missing, key)
-				chunks[i] = append(chunks[i], e)
+			if key := identify(e); missing[key] && hasRoom(i, len(key)) {
+				put(i, e, key)
 			}
 		}
 	}
 	i := 0
-	for _, e := range wanted {
-		if !missing[identify(e)] {
+	for n, e := range wanted {
+		if !missing[keys[n]] {
 			continue
 		}
-		for i < len(chunks) && len(chunks[i]) >= chunkSize {
+		for i < len(chunks) && !hasRoom(i, len(keys[n])) {
 			i++
 		}
 		if i == len(chunks) {
-			chunks = append(chunks, nil)
+			chunks, sizes = append(chunks, nil), append(sizes, 0)
 		}
-		chunks[i] = append(chunks[i], e)
+		put(i, e, keys[n])
 	}
 	return chunks
 }
@@ -141,23 +184,46 @@ func newEndpoint(p *networkingv1.NetworkPolicy, spec networkpolicy.PolicyEndpoin
 
 // apply makes the changes. What is written is in the view at once: the next pass must not write it again.
 func (k *client) apply(ctx context.Context, all changes) error {
-	var wrong []error
+	growth := 0
 	for _, e := range all.create {
-		wrong = append(wrong, k.createEndpoint(ctx, e))
+		growth += sizeOfEndpoint(e)
 	}
 	for _, u := range all.update {
-		wrong = append(wrong, k.updateEndpoint(ctx, u))
+		growth += sizeOfEndpoint(u.to) - sizeOfEndpoint(u.from)
+	}
+	if err := k.checkRoom(growth); err != nil {
+		return err
+	}
+	var wrong failures
+	try := func(err error) {
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	for _, e := range all.create {
+		try(k.createEndpoint(ctx, e))
+	}
+	for _, u := range all.update {
+		try(k.updateEndpoint(ctx, u))
 	}
 	for _, e := range all.remove {
 		err := k.objects.Resource(networkpolicy.PolicyEndpoints).Namespace(e.Namespace).Delete(ctx, e.Name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &e.UID}})
 		if err != nil && !apierrors.IsNotFound(err) {
-			wrong = append(wrong, fmt.Errorf("delete policy endpoint %s: %w", e.Name, err))
+			try(fmt.Errorf("delete policy endpoint %s: %w", e.Name, err))
 			continue
 		}
-		k.view.removeEndpoint(e)
+		k.view.removeEndpoint(types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
 	}
-	return errors.Join(wrong...)
+	return wrong.asError()
+}
+
+// checkRoom returns an error where the view, which has the objects of all policies, has no room for more of them.
+func (k *client) checkRoom(growth int) error {
+	if growth > 0 && !k.view.hasRoom(growth) {
+		return &impossible{isOnlyNow: true, text: "what the network policies of the cluster come to is too large together"}
+	}
+	return nil
 }
 
 // createEndpoint and updateEndpoint write a PolicyEndpoint.
@@ -172,11 +238,10 @@ func (k *client) updateEndpoint(ctx context.Context, u update) error {
 }
 
 func (k *client) remember(o *unstructured.Unstructured) error {
-	e, err := decodeEndpoint(o)
-	if err != nil {
-		return err
+	if e := decodeEndpoint(o); e != nil {
+		return k.view.setEndpoint(e)
 	}
-	return k.view.setEndpoint(e)
+	return nil
 }
 
 func setTriggerTime(o metav1.Object) {

@@ -25,12 +25,12 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/kube/apiserver"
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -85,21 +85,36 @@ func (c *Controller) Controllers() []reconcile.Controller {
 
 // Reconcile makes the PolicyEndpoints of one policy what the policy resolves to.
 func (c *Controller) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	done := reconcile.Result{Gone: true}
+	gone := reconcile.Result{Gone: true}
 	parts := store.Parts(key)
 	k, connected := c.servers.Get(record.ClusterKey(parts[0], parts[1], parts[2]))
 	if !connected {
-		return done, nil // the cluster is gone, or its watch begins anew and tells of the policy again
+		return gone, nil // the cluster is gone, or its watch begins anew and tells of the policy again
 	}
 	at := types.NamespacedName{Namespace: parts[3], Name: parts[4]}
-	err := k.reconcile(ctx, at)
-	if apierrors.IsNotFound(err) { // the policy or its namespace went meanwhile
-		return done, nil
-	}
-	if err != nil {
+	if err := c.reconcile(ctx, k, at); err != nil {
 		return reconcile.Result{}, fmt.Errorf("network policy %s of cluster %s: %w", at, k.cluster.Name, err)
 	}
-	return done, nil
+	return gone, nil
+}
+
+// reconcile reconciles a policy. What cannot be written as it is becomes an event: a failure would hold the room of
+// policies that can.
+func (c *Controller) reconcile(ctx context.Context, k *client, at types.NamespacedName) error {
+	err := k.reconcile(ctx, at)
+	switch outcomeOf(err) {
+	case failed:
+		return err
+	case refused:
+		k.untold.retry(at)
+		fallthrough
+	case unresolvable:
+		if err := k.warn(ctx, at, err); err != nil {
+			c.o.Log.Debug("cannot record event for network policy", "cluster", k.cluster.Name, "policy", at.String(), "error",
+				kubeclient.Cut(err.Error()))
+		}
+	}
+	return nil
 }
 
 // reconcile reconciles a policy; one of the whole cluster has no namespace. What belongs to a policy that is gone is
@@ -127,8 +142,15 @@ func (k *client) resolve(ctx context.Context, policy *networkingv1.NetworkPolicy
 			return fmt.Errorf("add the finalizer: %w", err)
 		}
 	}
-	wanted, existing := k.view.resolve(policy)
-	return k.apply(ctx, plan(policy, wanted, existing))
+	wanted, existing, err := k.view.resolve(ctx, policy)
+	if err != nil {
+		return err
+	}
+	all, err := plan(policy, wanted, existing)
+	if err != nil {
+		return err
+	}
+	return k.apply(ctx, all)
 }
 
 // cleanUp deletes the PolicyEndpoints of a policy that is being deleted, and lets it go.

@@ -1,11 +1,8 @@
 package networkpolicy
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
+	"context"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -21,30 +18,36 @@ type resolved struct {
 	pods            []networkpolicy.PodEndpoint
 }
 
-// resolve returns what a policy comes to, and the PolicyEndpoints that there are for it.
-func (v *view) resolve(of *networkingv1.NetworkPolicy) (out resolved, existing []*networkpolicy.PolicyEndpoint) {
+// resolve returns what a policy comes to, and the PolicyEndpoints that there are for it. It ends with ctx.
+func (v *view) resolve(ctx context.Context, of *networkingv1.NetworkPolicy) (
+	out resolved, existing []*networkpolicy.PolicyEndpoint, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	at := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
 	p := v.policies[at]
 	if p == nil {
-		return out, nil
+		return out, nil, nil
 	}
-	selected := v.podsOf(p.Namespace, peer{pods: p.pods})
-	for i, rule := range p.Spec.Ingress {
-		out.ingress = append(out.ingress, v.resolveIngress(p.Namespace, rule.Ports, p.ingress[i], selected)...)
+	r := newResolver(v, p.Namespace, ctx.Err)
+	selected := r.podsOf(peer{pods: p.pods, cost: costOf(p.pods)})
+	ingress, egress := r.gather(), r.gather()
+	for _, rule := range p.ingress {
+		r.resolveIngress(ingress, rule, selected)
 	}
-	for i, rule := range p.Spec.Egress {
-		out.egress = append(out.egress, v.resolveEgress(p.Namespace, rule.Ports, p.egress[i])...)
+	for _, rule := range p.egress {
+		r.resolveEgress(egress, rule)
 	}
-	out.ingress, out.egress, out.pods = combine(out.ingress), combine(out.egress), toEndpoints(selected)
-	return out, v.sortedEndpoints(at)
+	out = resolved{ingress.sorted(), egress.sorted(), r.toEndpoints(selected)}
+	return out, v.sortedEndpoints(at), r.err
 }
 
 // podsOf returns the pods of a peer that have an address, by namespace and name.
-func (v *view) podsOf(home string, x peer) (all []*pod) {
-	for _, namespace := range v.namespacesOf(home, x) {
-		for _, p := range v.podsIn(namespace) {
+func (r *resolver) podsOf(x peer) (all []*pod) {
+	for _, namespace := range r.namespacesOf(x) {
+		for _, p := range r.pods[namespace] {
+			if !r.step(x.cost) {
+				return nil
+			}
 			if p.hasNetwork() && x.pods.Matches(p.labels) {
 				all = append(all, p)
 			}
@@ -54,27 +57,25 @@ func (v *view) podsOf(home string, x peer) (all []*pod) {
 }
 
 // toEndpoints returns the pods for which a policy can hold.
-func toEndpoints(pods []*pod) (all []networkpolicy.PodEndpoint) {
+func (r *resolver) toEndpoints(pods []*pod) (all []networkpolicy.PodEndpoint) {
 	for _, p := range pods {
-		if !p.hostNetwork {
+		if !p.hostNetwork && r.count(1) {
 			all = append(all, networkpolicy.PodEndpoint{HostIP: p.host, PodIP: p.ip, Name: p.name, Namespace: p.namespace})
 		}
 	}
 	return all
 }
 
-// podsIn returns the pods of a namespace, by name.
-func (v *view) podsIn(namespace string) []*pod {
-	return slices.SortedFunc(maps.Values(v.pods[namespace]), func(a, b *pod) int { return cmp.Compare(a.name, b.name) })
-}
-
-// namespacesOf returns the namespaces of a peer, by name. home is the namespace of the policy.
-func (v *view) namespacesOf(home string, x peer) []string {
+// namespacesOf returns the namespaces of a peer, by name.
+func (r *resolver) namespacesOf(x peer) []string {
 	if x.namespaces == nil {
-		return []string{home}
+		return []string{r.home}
 	}
 	var all []string
-	for name, set := range v.namespaces {
+	for name, set := range r.namespaces {
+		if !r.step(x.cost) {
+			return nil
+		}
 		if x.namespaces.Matches(set) {
 			all = append(all, name)
 		}
@@ -86,75 +87,73 @@ func (v *view) namespacesOf(home string, x peer) []string {
 // everywhere are the addresses of a rule without peers.
 var everywhere = []string{"0.0.0.0/0", "::/0"}
 
-func anywhere(ports []networkpolicy.Port) (all []networkpolicy.EndpointInfo) {
-	for _, block := range everywhere {
-		all = append(all, networkpolicy.EndpointInfo{CIDR: block, Ports: ports})
-	}
-	return all
-}
-
-func ofBlock(b *networkingv1.IPBlock, ports []networkpolicy.Port) networkpolicy.EndpointInfo {
-	return networkpolicy.EndpointInfo{CIDR: b.CIDR, Except: slices.Clone(b.Except), Ports: ports}
-}
-
-// resolveIngress resolves a rule of ingress of a policy for the selected pods, whose names its named ports are.
-func (v *view) resolveIngress(home string, of []networkingv1.NetworkPolicyPort, peers []peer, selected []*pod) (
-	all []networkpolicy.EndpointInfo) {
-	ports := numbered(of)
-	if slices.ContainsFunc(of, isNamed) {
-		ports = nil
-		for _, p := range selected {
-			ports = append(ports, p.resolvePorts(of)...)
+// resolveIngress adds a rule of ingress of a policy for the selected pods, whose names its named ports are.
+func (r *resolver) resolveIngress(to *entries, of rule, selected []*pod) {
+	ports, named := numbered(of.ports), namedOf(of.ports)
+	if len(named) > 0 {
+		if len(selected) == 0 {
+			return
 		}
-		ports = unique(ports)
+		ports = unite(ports, r.portsOfAll(selected, named))
 	}
-	if len(of) > 0 && len(ports) == 0 {
-		return nil // no selected pod has such a port
+	if len(of.ports) > 0 && len(ports) == 0 {
+		return // no selected pod has such a port
 	}
-	if len(peers) == 0 {
-		return anywhere(ports)
+	if len(of.peers) == 0 {
+		addEverywhere(to, ports)
 	}
-	for _, x := range peers {
+	for _, x := range of.peers {
+		if !r.step(1) {
+			return
+		}
 		if x.block != nil {
-			all = append(all, ofBlock(x.block, ports))
+			to.add(x.block.CIDR, x.block.Except, ports)
 			continue
 		}
-		for _, from := range v.podsOf(home, x) {
-			all = append(all, networkpolicy.EndpointInfo{CIDR: from.ip, Ports: ports})
+		for _, from := range r.podsOf(x) {
+			to.add(from.ip, nil, ports)
 		}
 	}
-	return all
 }
 
-// resolveEgress resolves a rule of egress. Its named ports are those of each pod that it leads to; blocks of addresses
-// have none.
-func (v *view) resolveEgress(home string, of []networkingv1.NetworkPolicyPort, peers []peer) (
-	all []networkpolicy.EndpointInfo) {
-	ports := numbered(of)
-	noneOfBlocks := len(of) > 0 && len(ports) == 0
-	if len(peers) == 0 {
-		if noneOfBlocks {
-			return nil
-		}
-		return anywhere(ports)
+func addEverywhere(to *entries, ports []networkpolicy.Port) {
+	for _, block := range everywhere {
+		to.add(block, nil, ports)
 	}
-	for _, x := range peers {
+}
+
+// resolveEgress adds a rule of egress. Its named ports are those of each pod that it leads to; blocks of addresses have
+// none.
+func (r *resolver) resolveEgress(to *entries, of rule) {
+	ports, named := numbered(of.ports), namedOf(of.ports)
+	noneOfBlocks := len(of.ports) > 0 && len(ports) == 0
+	if len(of.peers) == 0 && !noneOfBlocks {
+		addEverywhere(to, ports)
+	}
+	services := r.servicesFor(of.ports)
+	for _, x := range of.peers {
+		if !r.step(1) {
+			return
+		}
 		if x.block != nil {
 			if !noneOfBlocks {
-				all = append(all, ofBlock(x.block, ports))
+				to.add(x.block.CIDR, x.block.Except, ports)
 			}
 			continue
 		}
-		for _, to := range v.podsOf(home, x) {
-			if ports := to.resolvePorts(of); len(ports) > 0 || len(of) == 0 {
-				all = append(all, networkpolicy.EndpointInfo{CIDR: to.ip, Ports: ports})
+		for _, p := range r.podsOf(x) {
+			all := ports
+			if len(named) > 0 {
+				all = unite(ports, r.portsOfAll([]*pod{p}, named))
+			}
+			if len(all) > 0 || len(of.ports) == 0 {
+				to.add(p.ip, nil, all)
 			}
 		}
-		for _, namespace := range v.namespacesOf(home, x) {
-			all = append(all, v.resolveServices(namespace, x.pods, of)...)
+		for _, namespace := range r.namespacesOf(x) {
+			services.add(to, namespace, x)
 		}
 	}
-	return all
 }
 
 func isNamed(p networkingv1.NetworkPolicyPort) bool {
@@ -168,11 +167,21 @@ func protocolOf(p networkingv1.NetworkPolicyPort) corev1.Protocol {
 	return *p.Protocol
 }
 
-// numbered returns the ports that need no pod to be known.
+// numbered returns the ports that need no pod to be known, in order.
 func numbered(ports []networkingv1.NetworkPolicyPort) (all []networkpolicy.Port) {
 	for _, p := range ports {
 		if !isNamed(p) {
 			all = append(all, toPort(p))
+		}
+	}
+	return unique(all)
+}
+
+// namedOf returns the others.
+func namedOf(ports []networkingv1.NetworkPolicyPort) (all []networkingv1.NetworkPolicyPort) {
+	for _, p := range ports {
+		if isNamed(p) {
+			all = append(all, p)
 		}
 	}
 	return all
@@ -187,18 +196,26 @@ func toPort(p networkingv1.NetworkPolicyPort) networkpolicy.Port {
 	return out
 }
 
-// resolvePorts returns the ports with the numbers that names have in the pod. A name that it does not have is none.
-func (p *pod) resolvePorts(ports []networkingv1.NetworkPolicyPort) (all []networkpolicy.Port) {
-	for _, port := range ports {
-		if !isNamed(port) {
-			all = append(all, toPort(port))
-			continue
-		}
-		if number, ok := p.namedPort(port.Port.StrVal, protocolOf(port)); ok {
-			all = append(all, networkpolicy.Port{Protocol: new(protocolOf(port)), Port: new(number)})
+// portsOfAll returns the numbers that named ports have in pods, in order. A name that a pod does not have is none.
+func (r *resolver) portsOfAll(pods []*pod, named []networkingv1.NetworkPolicyPort) (all []networkpolicy.Port) {
+	type number struct {
+		protocol corev1.Protocol
+		port     int32
+	}
+	seen := map[number]bool{}
+	for _, p := range pods {
+		for _, port := range named {
+			if !r.step(1 + len(p.ports)) {
+				return nil
+			}
+			n, ok := p.namedPort(port.Port.StrVal, protocolOf(port))
+			if key := (number{protocolOf(port), n}); ok && !seen[key] {
+				seen[key] = true
+				all = append(all, networkpolicy.Port{Protocol: new(key.protocol), Port: new(n)})
+			}
 		}
 	}
-	return all
+	return unique(all)
 }
 
 // namedPort returns the number of the first port of a name.
@@ -209,49 +226,4 @@ func (p *pod) namedPort(name string, protocol corev1.Protocol) (int32, bool) {
 		}
 	}
 	return 0, false
-}
-
-// keyOf identifies a port.
-func keyOf(p networkpolicy.Port) string {
-	text := string(corev1.ProtocolTCP)
-	if p.Protocol != nil {
-		text = string(*p.Protocol)
-	}
-	for _, n := range []*int32{p.Port, p.EndPort} {
-		if n != nil {
-			text += fmt.Sprintf("/%05d", *n)
-		}
-	}
-	return text
-}
-
-// unique returns the ports in order, each once.
-func unique(ports []networkpolicy.Port) []networkpolicy.Port {
-	slices.SortFunc(ports, func(a, b networkpolicy.Port) int { return cmp.Compare(keyOf(a), keyOf(b)) })
-	return slices.CompactFunc(ports, func(a, b networkpolicy.Port) bool { return keyOf(a) == keyOf(b) })
-}
-
-// combine returns one entry for each block with its exceptions, with the ports of all of them, in order.
-func combine(all []networkpolicy.EndpointInfo) (out []networkpolicy.EndpointInfo) {
-	at := map[string]int{}
-	for _, e := range all {
-		slices.Sort(e.Except)
-		key := e.CIDR + "|" + strings.Join(e.Except, "|")
-		i, there := at[key]
-		if !there {
-			at[key] = len(out)
-			e.Ports = unique(slices.Clone(e.Ports))
-			out = append(out, e)
-			continue
-		}
-		if len(e.Ports) == 0 || len(out[i].Ports) == 0 {
-			out[i].Ports = nil
-			continue
-		}
-		out[i].Ports = unique(slices.Concat(out[i].Ports, e.Ports))
-	}
-	slices.SortFunc(out, func(a, b networkpolicy.EndpointInfo) int {
-		return cmp.Or(cmp.Compare(a.CIDR, b.CIDR), slices.Compare(a.Except, b.Except))
-	})
-	return out
 }

@@ -2,7 +2,6 @@ package networkpolicy
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -79,9 +78,6 @@ func parse(t *testing.T, spec string) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// zeros are those that keyOf pads numbers with.
-var zeros = regexp.MustCompile("/0+")
-
 // format writes entries as "CIDR-except:ports".
 func format(all []networkpolicy.EndpointInfo) string {
 	var out []string
@@ -91,7 +87,12 @@ func format(all []networkpolicy.EndpointInfo) string {
 			text += "-" + except
 		}
 		for _, p := range e.Ports {
-			text += ":" + zeros.ReplaceAllString(keyOf(p), "/")
+			text += ":" + string(*p.Protocol)
+			for _, n := range []*int32{p.Port, p.EndPort} {
+				if n != nil {
+					text += fmt.Sprint("/", *n)
+				}
+			}
 		}
 		out = append(out, text)
 	}
@@ -154,7 +155,10 @@ func TestResolve(t *testing.T) {
 		if err := v.setPolicy(p); err != nil {
 			t.Fatal(err)
 		}
-		got, existing := v.resolve(p)
+		got, existing, err := v.resolve(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var pods []string
 		for _, pod := range got.pods {
 			pods = append(pods, pod.PodIP)
@@ -226,7 +230,10 @@ func TestPlan(t *testing.T) {
 	names := 0
 	become := func(what string, wanted resolved, create, change, remove int) {
 		t.Helper()
-		c := plan(p, wanted, existing)
+		c, err := plan(p, wanted, existing)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if len(c.create) != create || len(c.update) != change || len(c.remove) != remove {
 			t.Fatalf("%s: %d are created, %d changed and %d removed; want %d, %d and %d", what, len(c.create), len(c.update),
 				len(c.remove), create, change, remove)
@@ -259,8 +266,9 @@ func TestPlan(t *testing.T) {
 		if len(found) != len(wanted.pods) || len(existing) == 0 {
 			t.Errorf("%s: %d pods in %d objects, want %d", what, len(found), len(existing), len(wanted.pods))
 		}
-		if again := plan(p, wanted, existing); len(again.create)+len(again.update)+len(again.remove) > 0 {
-			t.Errorf("%s: once more, %+v", what, again)
+		again, err := plan(p, wanted, existing)
+		if err != nil || len(again.create)+len(again.update)+len(again.remove) > 0 {
+			t.Errorf("%s: once more, %+v: %v", what, again, err)
 		}
 	}
 	pods := func(from, to int) (all []networkpolicy.PodEndpoint) {

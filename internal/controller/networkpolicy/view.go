@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,38 +22,27 @@ type view struct {
 	mu         sync.RWMutex
 	policies   map[types.NamespacedName]*policy
 	namespaces map[string]labels.Set
-	pods       map[string]map[string]*pod // by namespace and name
-	services   map[string]map[string]*service
+	pods       map[string][]*pod // by namespace, in the order of their names
+	services   map[string][]*service
 	endpoints  map[types.NamespacedName]map[string]*networkpolicy.PolicyEndpoint // by policy and name
 	// clusterPolicies and clusterEndpoints are those of the whole cluster (cluster.go).
 	clusterPolicies  map[string]*clusterPolicy
 	clusterEndpoints map[string]map[string]*networkpolicy.ClusterPolicyEndpoint // by policy and name
-	objects          int
-	size             int // in bytes, about
+	// owners has the policies of all endpoints of both kinds; those of the whole cluster have no namespace.
+	owners  map[types.NamespacedName]types.NamespacedName
+	objects int
+	size    int // in bytes, about
 }
 
 func newView() *view {
 	return &view{
 		policies: map[types.NamespacedName]*policy{}, namespaces: map[string]labels.Set{},
-		pods: map[string]map[string]*pod{}, services: map[string]map[string]*service{},
+		pods: map[string][]*pod{}, services: map[string][]*service{},
 		endpoints:        map[types.NamespacedName]map[string]*networkpolicy.PolicyEndpoint{},
 		clusterPolicies:  map[string]*clusterPolicy{},
 		clusterEndpoints: map[string]map[string]*networkpolicy.ClusterPolicyEndpoint{},
+		owners:           map[types.NamespacedName]types.NamespacedName{},
 	}
-}
-
-// policy is a policy with its selectors parsed.
-type policy struct {
-	*networkingv1.NetworkPolicy
-	pods            labels.Selector
-	ingress, egress [][]peer // by rule
-}
-
-// peer is a peer of a rule; both selectors are nil for a block of addresses.
-type peer struct {
-	block      *networkingv1.IPBlock
-	namespaces labels.Selector // nil: that of the policy
-	pods       labels.Selector
 }
 
 // pod is a pod, as far as policies are about it.
@@ -80,10 +69,27 @@ type service struct {
 // podIPs is where the VPC CNI plugin announces the address of a pod (ANNOTATE_POD_IP), before the kubelet reports it.
 const podIPs = "vpc.amazonaws.com/pod-ips"
 
+func (p *pod) called() string { return p.name }
+
+func (s *service) called() string { return s.name }
+
+// find returns where the object of a name is, or belongs, among those in the order of their names.
+func find[T interface{ called() string }](all []T, name string) (at int, there bool) {
+	return slices.BinarySearchFunc(all, name, func(o T, name string) int { return cmp.Compare(o.called(), name) })
+}
+
+// addressIn returns an address that the author of a pod may have written; "" where it is none.
+func addressIn(text string) string {
+	if _, err := netip.ParseAddr(text); err != nil {
+		return ""
+	}
+	return text
+}
+
 func trimPod(p *corev1.Pod) *pod {
 	out := &pod{
 		namespace: p.Namespace, name: p.Name, labels: maps.Clone(labels.Set(p.Labels)),
-		ip: cmp.Or(p.Status.PodIP, p.Annotations[podIPs]), host: p.Status.HostIP, hostNetwork: p.Spec.HostNetwork,
+		ip: cmp.Or(p.Status.PodIP, addressIn(p.Annotations[podIPs])), host: p.Status.HostIP, hostNetwork: p.Spec.HostNetwork,
 		ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 	}
 	for _, c := range p.Spec.Containers {
@@ -105,48 +111,6 @@ func trimService(s *corev1.Service) *service {
 	return out
 }
 
-func parsePolicy(p *networkingv1.NetworkPolicy) (*policy, error) {
-	p.ManagedFields, p.Annotations = nil, nil
-	out := &policy{NetworkPolicy: p}
-	var err error
-	if out.pods, err = metav1.LabelSelectorAsSelector(&p.Spec.PodSelector); err != nil {
-		return nil, err
-	}
-	for _, rule := range p.Spec.Ingress {
-		peers, err := parsePeers(rule.From)
-		if err != nil {
-			return nil, err
-		}
-		out.ingress = append(out.ingress, peers)
-	}
-	for _, rule := range p.Spec.Egress {
-		peers, err := parsePeers(rule.To)
-		if err != nil {
-			return nil, err
-		}
-		out.egress = append(out.egress, peers)
-	}
-	return out, nil
-}
-
-func parsePeers(all []networkingv1.NetworkPolicyPeer) (peers []peer, err error) {
-	for _, p := range all {
-		out := peer{block: p.IPBlock, pods: labels.Everything()}
-		if p.NamespaceSelector != nil {
-			if out.namespaces, err = metav1.LabelSelectorAsSelector(p.NamespaceSelector); err != nil {
-				return nil, err
-			}
-		}
-		if p.PodSelector != nil {
-			if out.pods, err = metav1.LabelSelectorAsSelector(p.PodSelector); err != nil {
-				return nil, err
-			}
-		}
-		peers = append(peers, out)
-	}
-	return peers, nil
-}
-
 // maxSize bounds what is kept of a cluster, in bytes: that of a hundred thousand pods with a dozen labels each.
 const maxSize = 128 << 20
 
@@ -160,13 +124,25 @@ func (v *view) count(objects, size int) error {
 	return nil
 }
 
-func (p *pod) size() int { return 256 + sizeOf(p.labels) + len(p.ip) + 64*len(p.ports) }
+// hasRoom reports whether objects of a size may come to the view: fewer than the API server may add.
+func (v *view) hasRoom(size int) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.size+size <= maxSize/4*3
+}
 
-func (s *service) size() int { return 256 + sizeOf(s.selector) + 128*len(s.ports) }
+func (p *pod) size() int {
+	n := 256 + len(p.namespace) + len(p.name) + len(p.host) + sizeOf(p.labels) + len(p.ip)
+	for _, port := range p.ports {
+		n += 96 + len(port.Name) + len(port.Protocol)
+	}
+	return n
+}
 
-func sizeOf(set labels.Set) (n int) {
-	for k, v := range set {
-		n += len(k) + len(v) + 48
+func (s *service) size() int {
+	n := 256 + len(s.namespace) + len(s.name) + sizeOf(s.selector) + len(s.ip)
+	for _, port := range s.ports {
+		n += 192 + len(port.TargetPort.StrVal) + len(port.Protocol)
 	}
 	return n
 }
@@ -179,19 +155,19 @@ func (v *view) setPolicy(p *networkingv1.NetworkPolicy) error {
 	at := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	objects, size := 1, p.Size()
+	objects, size := 1, parsed.size
 	if was := v.policies[at]; was != nil {
-		objects, size = 0, size-was.Size()
+		objects, size = 0, size-was.size
 	}
 	v.policies[at] = parsed
-	return v.count(objects, 2*size) // with its selectors
+	return v.count(objects, size)
 }
 
 func (v *view) removePolicy(at types.NamespacedName) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if was := v.policies[at]; was != nil {
-		_ = v.count(-1, -2*was.Size())
+		_ = v.count(-1, -was.size)
 		delete(v.policies, at)
 	}
 }
@@ -204,6 +180,16 @@ func (v *view) policy(at types.NamespacedName) *networkingv1.NetworkPolicy {
 		return p.NetworkPolicy
 	}
 	return nil
+}
+
+// has reports whether there is a policy; one of the whole cluster has no namespace.
+func (v *view) has(at types.NamespacedName) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if at.Namespace == "" {
+		return v.clusterPolicies[at.Name] != nil
+	}
+	return v.policies[at] != nil
 }
 
 func (v *view) allPolicies() []types.NamespacedName {
@@ -232,18 +218,18 @@ func (v *view) setNamespace(name string, set labels.Set) ([]types.NamespacedName
 		return nil, nil
 	}
 	v.namespaces[name] = maps.Clone(set)
-	objects := 1
+	objects, size := 1, 64+sizeOfText(name)+sizeOf(set)
 	if there {
-		objects = 0
+		objects, size = 0, sizeOf(set)-sizeOf(was)
 	}
-	return v.byNamespace(), v.count(objects, sizeOf(set)-sizeOf(was))
+	return v.byNamespace(), v.count(objects, size)
 }
 
 func (v *view) removeNamespace(name string) []types.NamespacedName {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if was, there := v.namespaces[name]; there {
-		_ = v.count(-1, -sizeOf(was))
+		_ = v.count(-1, -64-sizeOfText(name)-sizeOf(was))
 		delete(v.namespaces, name)
 	}
 	return v.byNamespace()
@@ -258,42 +244,41 @@ func (v *view) byNamespace() []types.NamespacedName {
 }
 
 func (p *policy) hasPeer(is func(peer) bool) bool {
-	for _, rule := range slices.Concat(p.ingress, p.egress) {
-		if slices.ContainsFunc(rule, is) {
-			return true
-		}
-	}
-	return false
+	return hasPeer(p.ingress, is) || hasPeer(p.egress, is)
+}
+
+func hasPeer(rules []rule, is func(peer) bool) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool { return slices.ContainsFunc(r.peers, is) })
 }
 
 // setPod sets a pod, and returns the policies that the change concerns.
 func (v *view) setPod(p *pod) ([]types.NamespacedName, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	was := v.pods[p.namespace][p.name]
-	if was != nil && was.equals(p) {
+	in := v.pods[p.namespace]
+	at, there := find(in, p.name)
+	if !there {
+		v.pods[p.namespace] = slices.Insert(in, at, p)
+		return v.byPod(p), v.count(1, p.size())
+	}
+	was := in[at]
+	if was.equals(p) {
 		return nil, nil
 	}
-	if v.pods[p.namespace] == nil {
-		v.pods[p.namespace] = map[string]*pod{}
-	}
-	v.pods[p.namespace][p.name] = p
-	objects, size := 1, p.size()
-	if was != nil {
-		objects, size = 0, size-was.size()
-	}
-	return v.byPod(was, p), v.count(objects, size)
+	in[at] = p
+	return v.byPod(was, p), v.count(0, p.size()-was.size())
 }
 
 func (v *view) removePod(namespace, name string) []types.NamespacedName {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	was := v.pods[namespace][name]
-	if was == nil {
+	at, there := find(v.pods[namespace], name)
+	if !there {
 		return nil
 	}
+	was := v.pods[namespace][at]
 	_ = v.count(-1, -was.size())
-	delete(v.pods[namespace], name)
+	v.pods[namespace] = slices.Delete(v.pods[namespace], at, at+1)
 	if len(v.pods[namespace]) == 0 {
 		delete(v.pods, namespace)
 	}
@@ -337,30 +322,30 @@ func (v *view) isIn(namespace string, p *policy, x peer) bool {
 func (v *view) setService(s *service) ([]types.NamespacedName, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	was := v.services[s.namespace][s.name]
-	if was != nil && was.ip == s.ip && maps.Equal(was.selector, s.selector) && slices.Equal(was.ports, s.ports) {
+	in := v.services[s.namespace]
+	at, there := find(in, s.name)
+	if !there {
+		v.services[s.namespace] = slices.Insert(in, at, s)
+		return v.byService(s.namespace), v.count(1, s.size())
+	}
+	was := in[at]
+	if was.ip == s.ip && maps.Equal(was.selector, s.selector) && slices.Equal(was.ports, s.ports) {
 		return nil, nil
 	}
-	if v.services[s.namespace] == nil {
-		v.services[s.namespace] = map[string]*service{}
-	}
-	v.services[s.namespace][s.name] = s
-	objects, size := 1, s.size()
-	if was != nil {
-		objects, size = 0, size-was.size()
-	}
-	return v.byService(s.namespace), v.count(objects, size)
+	in[at] = s
+	return v.byService(s.namespace), v.count(0, s.size()-was.size())
 }
 
 func (v *view) removeService(namespace, name string) []types.NamespacedName {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	was := v.services[namespace][name]
-	if was == nil {
+	at, there := find(v.services[namespace], name)
+	if !there {
 		return nil
 	}
+	was := v.services[namespace][at]
 	_ = v.count(-1, -was.size())
-	delete(v.services[namespace], name)
+	v.services[namespace] = slices.Delete(v.services[namespace], at, at+1)
 	if len(v.services[namespace]) == 0 {
 		delete(v.services, namespace)
 	}
@@ -370,49 +355,58 @@ func (v *view) removeService(namespace, name string) []types.NamespacedName {
 // byService returns the policies that let pods reach what services of a namespace may stand for.
 func (v *view) byService(namespace string) []types.NamespacedName {
 	all := v.concerned(func(p *policy) bool {
-		return slices.ContainsFunc(p.egress, func(rule []peer) bool {
-			return slices.ContainsFunc(rule, func(x peer) bool { return x.block == nil && v.isIn(namespace, p, x) })
-		})
+		return hasPeer(p.egress, func(x peer) bool { return x.block == nil && v.isIn(namespace, p, x) })
 	})
 	return append(all, v.concernedCluster(func(p *clusterPolicy) bool { return len(p.egress) > 0 })...)
+}
+
+// ownerOf returns the policy of an endpoint.
+func (v *view) ownerOf(endpoint types.NamespacedName) (types.NamespacedName, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	of, there := v.owners[endpoint]
+	return of, there
 }
 
 func (v *view) setEndpoint(e *networkpolicy.PolicyEndpoint) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	of := policyOf(e)
+	of, id := policyOf(e), types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
+	v.drop(id) // also when somebody has given it to another policy
 	if v.endpoints[of] == nil {
 		v.endpoints[of] = map[string]*networkpolicy.PolicyEndpoint{}
 	}
-	objects, size := 1, sizeOfEndpoint(e)
-	if was := v.endpoints[of][e.Name]; was != nil {
-		objects, size = 0, size-sizeOfEndpoint(was)
-	}
-	v.endpoints[of][e.Name] = e
-	return v.count(objects, size)
+	v.endpoints[of][e.Name], v.owners[id] = e, of
+	return v.count(1, sizeOfEndpoint(e))
 }
 
-func (v *view) removeEndpoint(e *networkpolicy.PolicyEndpoint) {
+// removeEndpoint removes an endpoint of either kind.
+func (v *view) removeEndpoint(endpoint types.NamespacedName) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	of := policyOf(e)
-	was := v.endpoints[of][e.Name]
-	if was == nil {
-		return
-	}
-	_ = v.count(-1, -sizeOfEndpoint(was))
-	delete(v.endpoints[of], e.Name)
-	if len(v.endpoints[of]) == 0 {
-		delete(v.endpoints, of)
-	}
+	v.drop(endpoint)
 }
 
-func sizeOfEndpoint(e *networkpolicy.PolicyEndpoint) int {
-	n := 1024
-	for _, info := range slices.Concat(e.Spec.Ingress, e.Spec.Egress) {
-		n += 128 + 32*len(info.Except) + 32*len(info.Ports)
+// drop removes an endpoint. The caller holds mu.
+func (v *view) drop(endpoint types.NamespacedName) {
+	of, there := v.owners[endpoint]
+	if !there {
+		return
 	}
-	return n + 192*len(e.Spec.PodSelectorEndpoints)
+	delete(v.owners, endpoint)
+	if endpoint.Namespace == "" {
+		all := v.clusterEndpoints[of.Name]
+		_ = v.count(-1, -sizeOfClusterEndpoint(all[endpoint.Name]))
+		if delete(all, endpoint.Name); len(all) == 0 {
+			delete(v.clusterEndpoints, of.Name)
+		}
+		return
+	}
+	all := v.endpoints[of]
+	_ = v.count(-1, -sizeOfEndpoint(all[endpoint.Name]))
+	if delete(all, endpoint.Name); len(all) == 0 {
+		delete(v.endpoints, of)
+	}
 }
 
 // endpointsOf returns the PolicyEndpoints of a policy, by name.

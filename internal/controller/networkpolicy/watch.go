@@ -42,6 +42,7 @@ type client struct {
 	// enabled is set for a cluster that enforces policies. Without, policies are let go only.
 	enabled bool
 	view    *view
+	untold  *untold
 }
 
 func newClient(k *apiserver.Connection) (*client, error) {
@@ -57,7 +58,8 @@ func newClient(k *apiserver.Connection) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{cluster: k.Cluster, core: core, policies: policies, objects: objects, view: newView()}, nil
+	return &client{cluster: k.Cluster, core: core, policies: policies, objects: objects, view: newView(),
+		untold: newUntold()}, nil
 }
 
 // watch sends the keys of the policies of all clusters until ctx ends: the existing ones, then those that a change
@@ -74,15 +76,14 @@ func (c *Controller) watch(ctx context.Context, changed func(ctx context.Context
 	})
 }
 
-// notify sends the key of a policy.
-type notify func(ctx context.Context, at types.NamespacedName) error
-
 // errSwitched ends a connection, after which another begins in the other way.
 var errSwitched = fmt.Errorf("%s of ConfigMap %s/%s has changed", configKey, configNamespace, configName)
 
 // follow mirrors what policies are about until the API server goes away, or enforcement is switched on or off. It calls
-// known once it has everything, and tell with each policy that a change concerns after that.
-func (k *client) follow(ctx context.Context, tell notify, known func()) error {
+// known once it has everything, and told with all policies, and then with each that a change concerns. The mirror never
+// waits for it, as all policies of the cluster depend on the mirror.
+func (k *client) follow(ctx context.Context, told func(context.Context, types.NamespacedName) error,
+	known func()) error {
 	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", configName).String()}
 	configs := k.core.ConfigMaps(configNamespace)
 	from, err := kubeclient.EachPage(ctx, only, configs.List, func(page *corev1.ConfigMapList) {
@@ -103,44 +104,36 @@ func (k *client) follow(ctx context.Context, tell notify, known func()) error {
 				return nil
 			})
 	})
-	lists := []func(ctx context.Context, listed func() error, tell notify) error{k.followPolicies, k.followClusterPolicies}
+	lists := []func(ctx context.Context, listed func()) error{k.followPolicies, k.followClusterPolicies}
 	if k.enabled {
 		lists = append(lists, k.followNamespaces, k.followPods, k.followServices, k.followEndpoints,
 			k.followClusterEndpoints)
 	}
 	var remaining atomic.Int32
 	remaining.Store(int32(len(lists)))
-	listed := func(ctx context.Context) func() error {
-		return func() error {
-			if remaining.Add(-1) > 0 {
-				return nil
-			}
-			known() // before anything is told: whoever reconciles needs the connection
-			for _, at := range k.view.allPolicies() {
-				if err := tell(ctx, at); err != nil {
-					return err
-				}
-			}
-			return nil
+	complete := make(chan struct{})
+	listed := func() {
+		if remaining.Add(-1) == 0 {
+			close(complete)
 		}
 	}
 	for _, follow := range lists {
-		group.Go(func(ctx context.Context) error { return follow(ctx, listed(ctx), tell) })
+		group.Go(func(ctx context.Context) error { return follow(ctx, listed) })
 	}
+	group.Go(func(ctx context.Context) error {
+		select {
+		case <-complete:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		known() // before anything is told: whoever reconciles needs the connection
+		k.untold.add(k.view.allPolicies()...)
+		return k.untold.tell(ctx, told)
+	})
 	return group.Wait()
 }
 
-// tellAll sends the keys of policies.
-func (t notify) tellAll(ctx context.Context, all []types.NamespacedName) error {
-	for _, at := range all {
-		if err := t(ctx, at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (k *client) followPolicies(ctx context.Context, listed func() error, tell notify) error {
+func (k *client) followPolicies(ctx context.Context, listed func()) error {
 	policies := k.policies.NetworkPolicies(metav1.NamespaceAll)
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, policies.List,
@@ -152,24 +145,24 @@ func (k *client) followPolicies(ctx context.Context, listed func() error, tell n
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := listed(); err != nil {
-		return err
-	}
+	listed()
 	return kubeclient.Watch(ctx, "network policies", from, policies.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, p *networkingv1.NetworkPolicy) error {
 			at := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 			if what == kubewatch.Deleted {
 				k.view.removePolicy(at)
+				k.untold.remove(at)
 				return nil
 			}
 			if err := k.view.setPolicy(p); err != nil {
 				return err
 			}
-			return tell(ctx, at)
+			k.untold.add(at)
+			return nil
 		})
 }
 
-func (k *client) followNamespaces(ctx context.Context, listed func() error, tell notify) error {
+func (k *client) followNamespaces(ctx context.Context, listed func()) error {
 	namespaces := k.core.Namespaces()
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, namespaces.List, func(page *corev1.NamespaceList) {
@@ -181,23 +174,23 @@ func (k *client) followNamespaces(ctx context.Context, listed func() error, tell
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := listed(); err != nil {
-		return err
-	}
+	listed()
 	return kubeclient.Watch(ctx, "namespaces", from, namespaces.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, n *corev1.Namespace) error {
 			if what == kubewatch.Deleted {
-				return tell.tellAll(ctx, k.view.removeNamespace(n.Name))
+				k.untold.add(k.view.removeNamespace(n.Name)...)
+				return nil
 			}
 			concerned, err := k.view.setNamespace(n.Name, n.Labels)
 			if err != nil {
 				return err
 			}
-			return tell.tellAll(ctx, concerned)
+			k.untold.add(concerned...)
+			return nil
 		})
 }
 
-func (k *client) followPods(ctx context.Context, listed func() error, tell notify) error {
+func (k *client) followPods(ctx context.Context, listed func()) error {
 	pods := k.core.Pods(metav1.NamespaceAll)
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, pods.List, func(page *corev1.PodList) {
@@ -209,23 +202,23 @@ func (k *client) followPods(ctx context.Context, listed func() error, tell notif
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := listed(); err != nil {
-		return err
-	}
+	listed()
 	return kubeclient.Watch(ctx, "pods", from, pods.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, p *corev1.Pod) error {
 			if what == kubewatch.Deleted {
-				return tell.tellAll(ctx, k.view.removePod(p.Namespace, p.Name))
+				k.untold.add(k.view.removePod(p.Namespace, p.Name)...)
+				return nil
 			}
 			concerned, err := k.view.setPod(trimPod(p))
 			if err != nil {
 				return err
 			}
-			return tell.tellAll(ctx, concerned)
+			k.untold.add(concerned...)
+			return nil
 		})
 }
 
-func (k *client) followServices(ctx context.Context, listed func() error, tell notify) error {
+func (k *client) followServices(ctx context.Context, listed func()) error {
 	services := k.core.Services(metav1.NamespaceAll)
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, services.List, func(page *corev1.ServiceList) {
@@ -237,64 +230,87 @@ func (k *client) followServices(ctx context.Context, listed func() error, tell n
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := listed(); err != nil {
-		return err
-	}
+	listed()
 	return kubeclient.Watch(ctx, "services", from, services.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, s *corev1.Service) error {
 			if what == kubewatch.Deleted {
-				return tell.tellAll(ctx, k.view.removeService(s.Namespace, s.Name))
+				k.untold.add(k.view.removeService(s.Namespace, s.Name)...)
+				return nil
 			}
 			concerned, err := k.view.setService(trimService(s))
 			if err != nil {
 				return err
 			}
-			return tell.tellAll(ctx, concerned)
+			k.untold.add(concerned...)
+			return nil
 		})
 }
 
 // followEndpoints mirrors PolicyEndpoints: what somebody else changes or deletes is written again.
-func (k *client) followEndpoints(ctx context.Context, listed func() error, tell notify) error {
+func (k *client) followEndpoints(ctx context.Context, listed func()) error {
 	endpoints := k.objects.Resource(networkpolicy.PolicyEndpoints)
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, endpoints.List,
 		func(page *unstructured.UnstructuredList) {
 			for i := range page.Items {
-				e, err := decodeEndpoint(&page.Items[i])
-				if err == nil {
-					err = k.view.setEndpoint(e)
+				if e := decodeEndpoint(&page.Items[i]); e != nil {
+					failed = errors.Join(failed, k.view.setEndpoint(e))
 				}
-				failed = errors.Join(failed, err)
 			}
 		})
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := listed(); err != nil {
-		return err
-	}
+	listed()
 	return kubeclient.Watch(ctx, "policy endpoints", from, endpoints.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, o *unstructured.Unstructured) error {
-			e, err := decodeEndpoint(o)
-			if err != nil {
-				return err
+			e, id := decodeEndpoint(o), types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+			if what == kubewatch.Deleted || e == nil {
+				return k.endpointChanged(id, nil)
 			}
-			if what == kubewatch.Deleted {
-				k.view.removeEndpoint(e)
-			} else if err := k.view.setEndpoint(e); err != nil {
-				return err
-			}
-			return tell(ctx, policyOf(e))
+			return k.endpointChanged(id, func() error { return k.view.setEndpoint(e) })
 		})
 }
 
-func decodeEndpoint(o *unstructured.Unstructured) (*networkpolicy.PolicyEndpoint, error) {
-	o.SetManagedFields(nil)
-	e := new(networkpolicy.PolicyEndpoint)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, e); err != nil {
-		return nil, fmt.Errorf("policy endpoint %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+// endpointChanged calls set for an endpoint that has changed, or removes it when that is nil. It has the policies told
+// whose endpoint it was, and is, as far as there are any.
+func (k *client) endpointChanged(id types.NamespacedName, set func() error) error {
+	was, had := k.view.ownerOf(id)
+	if set == nil {
+		k.view.removeEndpoint(id)
+	} else if err := set(); err != nil {
+		return err
 	}
-	return e, nil
+	if is, has := k.view.ownerOf(id); has && k.view.has(is) {
+		k.untold.add(is)
+	}
+	if had && k.view.has(was) {
+		k.untold.add(was)
+	}
+	return nil
+}
+
+// decodeEndpoint returns an object; nil when it is none of a policy.
+func decodeEndpoint(o *unstructured.Unstructured) *networkpolicy.PolicyEndpoint {
+	e := new(networkpolicy.PolicyEndpoint)
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, e) != nil || !isName(e.Spec.PolicyRef.Name) {
+		return nil
+	}
+	e.ObjectMeta = trimEndpoint(e.ObjectMeta)
+	return e
+}
+
+// isName reports whether a policy may have that name.
+func isName(name string) bool { return kubeclient.IsPossible(&metav1.ObjectMeta{Name: name}) }
+
+// trimEndpoint returns what is kept of the metadata of an object: what is needed to change it, and what the controller
+// itself has noted.
+func trimEndpoint(m metav1.ObjectMeta) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+	if at, ok := m.Annotations[triggerTime]; ok {
+		out.Annotations = map[string]string{triggerTime: at}
+	}
+	return out
 }
 
 // policyOf returns the policy that an object belongs to.
