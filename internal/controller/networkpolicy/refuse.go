@@ -18,6 +18,7 @@ import (
 
 	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/networkpolicy"
+	"github.com/coracle-eks/coracle/internal/record"
 )
 
 // impossible is the error of a policy that cannot be resolved or written as it is. It becomes an event, and no failure,
@@ -106,7 +107,7 @@ const (
 // warn emits an event about what has become of a policy: in the namespace default, where the policy is one of the whole
 // cluster. Its name is a hash of the reason, so that the same is said once while the event lives.
 func (k *client) warn(ctx context.Context, at types.NamespacedName, why error) error {
-	text, reason := why.Error(), string(apierrors.ReasonForError(why)) // texts of API servers have names made up
+	text, reason := record.Reason(why.Error()), string(apierrors.ReasonForError(why)) // texts of API servers have names made up
 	var wrong *impossible
 	if errors.As(why, &wrong) {
 		reason = text
