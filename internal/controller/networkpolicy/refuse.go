@@ -107,7 +107,8 @@ const (
 // warn emits an event about what has become of a policy: in the namespace default, where the policy is one of the whole
 // cluster. Its name is a hash of the reason, so that the same is said once while the event lives.
 func (k *client) warn(ctx context.Context, at types.NamespacedName, why error) error {
-	text, reason := record.Reason(why.Error()), string(apierrors.ReasonForError(why)) // texts of API servers have names made up
+	text := record.Reason(why.Error())
+	reason := string(apierrors.ReasonForError(why)) // texts of API servers have names made up
 	var wrong *impossible
 	if errors.As(why, &wrong) {
 		reason = text

@@ -22,8 +22,8 @@ func (i *Identity) ServiceRoleCredentials(account, roleName, sessionName string)
 }
 
 // OwnRoleCredentials returns the credentials of an AWS service under a role of its own account. The service is sealed
-// into the sessions as [Session.Service]: nobody who may assume the role, whatever its trust policy says, gets a session
-// of it, and these are good inside this process only.
+// into the sessions as [Session.Service]: nobody who may assume the role, whatever its trust policy says, gets a
+// session of it, and these are good inside this process only.
 func (i *Identity) OwnRoleCredentials(account, roleName, sessionName, service string) aws.CredentialsProvider {
 	return i.roleCredentials(account, roleName, sessionName, service)
 }
