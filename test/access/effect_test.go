@@ -159,9 +159,22 @@ func TestChangesOfAccessTakeEffect(t *testing.T) {
 	after("aws-auth with the user", write("- userarn: "+arn+"\n  username: dev\n  groups: [operators]\n"), nodes,
 		allowed)
 	after("aws-auth without the group", write("- userarn: "+arn+"\n  username: dev\n"), nodes, apierrors.IsForbidden)
-	after("aws-auth without the user", write("- username: nobody\n"), nodes, apierrors.IsUnauthorized)
+	// A webhook refuses changes that the authenticator could not read, but not what is created so.
+	const unreadable = "- username: nobody\n"
+	if err := replaceAWSAuth(ctx, maps, unreadable); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "mapUsers[0]: value for userarn must be supplied") {
+		t.Errorf("a change to an entry without a user: %v", err)
+	}
+	err = maps.Delete(ctx, "aws-auth", metav1.DeleteOptions{})
+	after("deletion of aws-auth", err, nodes, apierrors.IsUnauthorized)
+	after("aws-auth without the user", write(unreadable), nodes, apierrors.IsUnauthorized)
+	authenticatorLog := filepath.Join(d.Dir, "clusters", clusterID(cluster), "log", "authenticator.log")
+	eventually.True(t, "aws-auth has been read", func() bool {
+		log, _ := os.ReadFile(authenticatorLog)
+		return strings.Contains(string(log), "error parsing aws-auth")
+	})
 
-	log, err := os.ReadFile(filepath.Join(d.Dir, "clusters", clusterID(cluster), "log", "authenticator.log"))
+	log, err := os.ReadFile(authenticatorLog)
 	if err != nil {
 		t.Fatal(err)
 	}
