@@ -19,16 +19,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
 	"github.com/coracle-eks/coracle/internal/aws/eks/principal"
 	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
-
-// mostResults is the largest maxResults of ListCapabilities.
-const mostResults = 100
 
 // AccessEntries gives the roles of capabilities their access to clusters.
 type AccessEntries interface {
@@ -144,14 +140,12 @@ func (s *Service) DescribeCapability(
 func (s *Service) ListCapabilities(
 	ctx context.Context, in *eks.ListCapabilitiesInput,
 ) (*eks.ListCapabilitiesOutput, error) {
+	if err := resource.CheckMaxResults(in.MaxResults); err != nil {
+		return nil, err
+	}
 	row, err := s.Cluster(ctx, aws.ToString(in.ClusterName))
 	if err != nil {
 		return nil, err
-	}
-	if n := in.MaxResults; n != nil && (*n < 1 || *n > mostResults) {
-		return nil, exception.InvalidParameter(
-			row.Value.Name, "maxResults %d is invalid: it must be between 1 and %d", *n, mostResults,
-		)
 	}
 	all, err := s.CapabilitiesOf(ctx, row.Value)
 	if err != nil {

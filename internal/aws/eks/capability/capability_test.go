@@ -442,7 +442,8 @@ func TestCapabilityRefusals(t *testing.T) {
 		{"delete nothing", deletes("c", "nope"), missing, "No capability found with name: nope in cluster: c."},
 		{"delete of no cluster", deletes("nobody", "graphs"), missing, "No cluster found for name: nobody."},
 		{"list of no cluster", lists("nobody", 1), missing, "No cluster found for name: nobody."},
-		{"page of 101", lists("c", 101), parameter, "maxResults 101 is invalid: it must be between 1 and 100"},
+		{"page of 101", lists("c", 101), parameter, "1 validation error detected: Value '101' at 'maxResults' " +
+			"failed to satisfy constraint: Member must have value less than or equal to 100"},
 	} {
 		w.Refuses(r.name, r.do, r.code, r.message)
 	}

@@ -12,12 +12,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/coracle-eks/coracle/internal/aws/eks/exception"
+	"github.com/coracle-eks/coracle/internal/aws/eks/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
 )
-
-// mostAuthorities is the largest maxResults of ListCertificateAuthorities.
-const mostAuthorities = 100
 
 // certificateAuthorityHandlers returns the handlers of this file's operations and how each is authorized. Those that
 // rotate the certificate authority of a cluster are not served: it is the same for the life of the cluster.
@@ -76,15 +74,12 @@ func initialAuthority(c record.Cluster, cp record.ControlPlane) types.Certificat
 func (s *Service) ListCertificateAuthorities(
 	ctx context.Context, in *eks.ListCertificateAuthoritiesInput,
 ) (*eks.ListCertificateAuthoritiesOutput, error) {
-	name := aws.ToString(in.ClusterName)
-	all, err := s.certificateAuthorities(ctx, name)
-	if err != nil {
+	if err := resource.CheckMaxResults(in.MaxResults); err != nil {
 		return nil, err
 	}
-	if n := in.MaxResults; n != nil && (*n < 1 || *n > mostAuthorities) {
-		return nil, exception.InvalidParameter(
-			name, "maxResults %d is invalid: it must be between 1 and %d", *n, mostAuthorities,
-		)
+	all, err := s.certificateAuthorities(ctx, aws.ToString(in.ClusterName))
+	if err != nil {
+		return nil, err
 	}
 	summaries := []types.CertificateAuthoritySummary{}
 	for _, a := range all {

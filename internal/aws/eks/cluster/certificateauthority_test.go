@@ -70,5 +70,6 @@ func TestCertificateAuthorities(t *testing.T) {
 		_, err := c.ListCertificateAuthorities(ctx,
 			&eks.ListCertificateAuthoritiesInput{ClusterName: aws.String("c"), MaxResults: aws.Int32(101)})
 		return err
-	}, "InvalidParameterException", "maxResults 101 is invalid: it must be between 1 and 100")
+	}, "InvalidParameterException", "1 validation error detected: Value '101' at 'maxResults' failed to "+
+		"satisfy constraint: Member must have value less than or equal to 100")
 }
