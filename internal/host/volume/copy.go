@@ -7,9 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"runtime"
 	"syscall"
 
 	"github.com/sourcegraph/conc/pool"
@@ -60,66 +58,65 @@ func (t transfer) sparse(ctx context.Context, f, source *os.File) error {
 	if err := f.Truncate(info.Size()); err != nil {
 		return err
 	}
-	return eachPart(source, func(from, to, end int64) error {
-		if err := t.mayGo(); err != nil {
-			return err
-		}
-		if n := ahead(from, end); n > 0 {
-			_ = unix.Fadvise(int(source.Fd()), from, n, unix.FADV_WILLNEED)
-		}
-		in, out := from, from
-		for in < to {
-			n, err := unix.CopyFileRange(int(source.Fd()), &in, int(f.Fd()), &out, int(to-in), 0)
-			if err != nil {
-				return fmt.Errorf("copy content: %w", err)
-			}
-			if n == 0 {
-				return io.ErrUnexpectedEOF
-			}
-		}
-		// The disk writes this part while the next one is read. An error is seen when the whole is synced.
-		_ = unix.SyncFileRange(int(f.Fd()), from, to-from, unix.SYNC_FILE_RANGE_WRITE)
-		done += to - from
+	return t.eachDirect(ctx, f, source, func(to, from directFile, start, end int64) error {
+		return transferRange(to, from, start, end)
+	}, func(start, end int64) {
+		done += end - start
 		t.progress(int32(min(99, done*100/max(used, 1))))
-		return ctx.Err()
 	}, func(int64, int64) error { return nil })
 }
 
-// compareAtOnce is what of a file and its copy is compared at a time: small enough for the caches of a processor.
-const compareAtOnce = 256 << 10
-
-// changes makes a copy equal to its source where the two differ. All processors compare: writes may be held meanwhile.
+// changes makes a copy equal to its source where the two differ. Writes may be held meanwhile.
 func (t transfer) changes(ctx context.Context, f, source *os.File) error {
-	comparing := pool.New().WithContext(ctx).WithCancelOnError().WithFirstError().
-		WithMaxGoroutines(runtime.GOMAXPROCS(0))
-	err := eachPart(source, func(from, to, _ int64) error {
+	return t.eachDirect(ctx, f, source, copyChanges, func(int64, int64) {}, func(start, end int64) error {
+		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, start, end-start)
+	})
+}
+
+// atOnce is the number of parts of a copy that are read and written at a time: disks read and write at once.
+const atOnce = 4
+
+// eachDirect calls data for each part of source that has content, for atOnce parts at a time, begun before each, and
+// hole for each part that has none.
+func (t transfer) eachDirect(ctx context.Context, f, source *os.File,
+	data func(to, from directFile, start, end int64) error, begun func(start, end int64),
+	hole func(start, end int64) error) error {
+	to, from := openDirect(f), openDirect(source)
+	defer to.Close()
+	defer from.Close()
+	parts := pool.New().WithContext(ctx).WithCancelOnError().WithFirstError().WithMaxGoroutines(atOnce)
+	err := eachPart(source, func(start, end int64) error {
 		if err := t.mayGo(); err != nil {
 			return err
 		}
-		comparing.Go(func(ctx context.Context) error { return copyChanges(ctx, f, source, from, to) })
+		parts.Go(func(ctx context.Context) error {
+			return cmp.Or(ctx.Err(), data(to, from, start, end))
+		})
+		begun(start, end)
 		return ctx.Err()
-	}, func(from, to int64) error {
-		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from)
-	})
-	return cmp.Or(comparing.Wait(), err)
+	}, hole)
+	return cmp.Or(parts.Wait(), err)
 }
 
 // copyChanges makes one part of a copy equal to its source.
-func copyChanges(ctx context.Context, f, source *os.File, from, to int64) error {
-	ours, theirs := make([]byte, compareAtOnce), make([]byte, compareAtOnce)
-	for ; from < to && ctx.Err() == nil; from += compareAtOnce {
-		n := min(compareAtOnce, to-from)
-		if _, err := source.ReadAt(theirs[:n], from); err != nil {
+func copyChanges(to, from directFile, start, end int64) error {
+	ours, theirs := buffers.Get().(*[]byte), buffers.Get().(*[]byte)
+	defer buffers.Put(ours)
+	defer buffers.Put(theirs)
+	for at := start; at < end; at += bufferSize {
+		n := min(bufferSize, end-at)
+		if _, err := from.ReadAt((*theirs)[:n], at); err != nil {
 			return err
 		}
-		if _, err := f.ReadAt(ours[:n], from); err != nil {
+		if _, err := to.ReadAt((*ours)[:n], at); err != nil {
 			return err
 		}
-		if !bytes.Equal(ours[:n], theirs[:n]) {
-			if _, err := f.WriteAt(theirs[:n], from); err != nil {
-				return err
-			}
+		if bytes.Equal((*ours)[:n], (*theirs)[:n]) {
+			continue
+		}
+		if _, err := to.WriteAt((*theirs)[:n], at); err != nil {
+			return err
 		}
 	}
-	return ctx.Err()
+	return nil
 }
