@@ -134,10 +134,32 @@ func ToolsArchive(t testing.TB, references ...string) string {
 		t.Fatalf("%s --list: %v", busybox, err)
 	}
 	file := filepath.Join(t.TempDir(), "tools.tar")
-	archive(t, file, references, []string{"/agnhost"}, map[string]string{"bin/busybox": busybox,
-		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost")},
-		slices.DeleteFunc(strings.Fields(string(links)), func(name string) bool { return name == "busybox" })...)
+	programs := map[string]string{"bin/busybox": busybox,
+		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost")}
+	addDD(t, programs)
+	archive(t, file, references, []string{"/agnhost"}, programs, slices.DeleteFunc(strings.Fields(string(links)),
+		func(name string) bool { return name == "busybox" || name == "dd" })...)
 	return file
+}
+
+// addDD adds the dd of GNU, with the libraries that it is linked to: that of busybox knows no nocache, with which
+// Kubernetes' tests write.
+func addDD(t testing.TB, programs map[string]string) {
+	t.Helper()
+	dd, err := exec.LookPath("dd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	libraries, err := exec.Command("ldd", dd).Output()
+	if err != nil {
+		t.Fatalf("ldd %s: %v", dd, err)
+	}
+	programs["bin/dd"] = dd
+	for word := range strings.FieldsSeq(string(libraries)) {
+		if strings.HasPrefix(word, "/") {
+			programs[strings.TrimPrefix(word, "/")] = word
+		}
+	}
 }
 
 // archive writes a docker archive of an image of one layer: programs by their path in it, and links of busybox. The
