@@ -125,7 +125,7 @@ func (v Version) Source() map[string][]byte {
 func (v Version) Patch() string { return pins()[v.Minor].patch }
 
 // GitCommit identifies the sources of the bundle, as 40 hexadecimal digits: a digest, for it is the
-// module that is built and not a commit of upstream's repository.
+// module that is built, with HostPatches, and not a commit of upstream's repository.
 func (v Version) GitCommit() string { return pins()[v.Minor].digest }
 
 // GitVersion returns the version that the API server and the nodes report: "v1.35.4-eks-0123abc". As on EKS the last
@@ -151,6 +151,9 @@ var pins = sync.OnceValue(func() map[string]pin {
 		for _, name := range []string{"go.mod", "go.sum", "main.go"} {
 			fmt.Fprintf(digest, "%s %d\n", name, len(files[name]))
 			digest.Write(files[name])
+		}
+		for _, p := range HostPatches() {
+			fmt.Fprintf(digest, "%q\n", p)
 		}
 		pins[v.Minor] = pin{patch: string(match[1]), digest: hex.EncodeToString(digest.Sum(nil))[:40]}
 	}

@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 
 	"github.com/coracle-eks/coracle/internal/nodeimage"
+	"github.com/coracle-eks/coracle/internal/upstream"
 )
 
 // module is a Go module that is linked into a program of the archive.
@@ -105,6 +107,9 @@ func modulesOf(files []file) []module {
 		for _, dependency := range info.Deps {
 			if dependency.Replace != nil {
 				dependency = dependency.Replace
+			}
+			if origin, version, ok := upstream.PatchedModule(dependency.Path); ok {
+				dependency = &debug.Module{Path: origin, Version: version}
 			}
 			if dependency.Version == "" || strings.HasPrefix(dependency.Path, ".") {
 				continue // a directory

@@ -19,6 +19,9 @@ type Build struct {
 	// InNode builds it within the module of package node, whose libraries it shares, and not by its own go.mod: a tenth
 	// of the work for another version of what runs on nodes anyway.
 	InNode bool
+	// OnHost says that it runs on the host and not in machines: what it asks a cluster is answered by the cluster's
+	// administrators. See kubernetes.HostPatches.
+	OnHost bool `json:",omitempty"` // the others keep the version that they had before there were any
 	// Programs are the packages to build, by the name of the program: "./cmd/metrics-server".
 	Programs map[string]string
 	// Files are put into the copy of the module that is built, by path: programs that upstream keeps in modules which

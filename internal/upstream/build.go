@@ -79,6 +79,9 @@ func (b *builder) buildTarget(ctx context.Context, env string) error {
 	if err := b.writeSources(ctx, b.work, b.golang); err != nil {
 		return err
 	}
+	if err := b.applyPatches(ctx, b.work, b.golang); err != nil {
+		return err
+	}
 	if err := b.countStale(ctx); err != nil {
 		return err
 	}

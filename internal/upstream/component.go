@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/coracle-eks/coracle/internal/catalog"
+	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/node"
 )
 
@@ -105,7 +106,18 @@ func componentVersion(b catalog.Build) string {
 	if b.InNode {
 		sum.Write([]byte(node.Version()))
 	}
+	for _, p := range patchesOf(b) {
+		fmt.Fprintf(sum, "%q", p)
+	}
 	return b.Version + "-" + hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
+// patchesOf returns the patches of the modules that a component requires.
+func patchesOf(b catalog.Build) []kubernetes.Patch {
+	if !b.OnHost {
+		return nil
+	}
+	return kubernetes.HostPatches()
 }
 
 // componentModule returns what the component is built from.
@@ -113,7 +125,7 @@ func componentModule(b catalog.Build) (module, error) {
 	m := module{
 		title: b.Component + " " + b.Version, dir: filepath.Join(filepath.FromSlash(b.Component), b.Version),
 		version: componentVersion(b), files: b.Files, replace: b.Replace, sums: b.Sums,
-		tags: b.Tags, stamps: b.Stamps, programs: b.Programs,
+		patches: patchesOf(b), tags: b.Tags, stamps: b.Stamps, programs: b.Programs,
 	}
 	if !b.InNode {
 		m.from = &download{module: b.Module, version: b.Version, sum: b.Sum}

@@ -69,6 +69,7 @@ func kubernetesModule(minor string) (module, error) {
 	}
 	return module{
 		title: "Kubernetes " + v.Minor + " bundle", label: "Kubernetes " + v.Minor, dir: "v" + v.Minor,
-		version: v.GitVersion(), files: v.Source(), stamps: stamps, programs: map[string]string{bundleProgram: "."},
+		version: v.GitVersion(), files: v.Source(), patches: kubernetes.HostPatches(), stamps: stamps,
+		programs: map[string]string{bundleProgram: "."},
 	}, nil
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/coracle-eks/coracle/kubernetes"
 )
 
 // module describes programs to build, and what they are built from.
@@ -27,6 +29,8 @@ type module struct {
 	replace map[string]string
 	// sums are lines that are appended to go.sum.
 	sums []string
+	// patches change required modules; see applyPatches.
+	patches []kubernetes.Patch
 
 	tags   []string          // build tags
 	stamps map[string]string // values of variables, as the linker's -X sets them

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -295,6 +297,11 @@ func TestKro(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
+	}
+	u, err := url.Parse(config.Host)
+	if err != nil || len(spec.ConnectPorts) != 1 || strconv.Itoa(spec.ConnectPorts[0]) != u.Port() || !kro.OnHost {
+		t.Errorf("it connects to the ports %v, built for the host: %t; its API server is %s", spec.ConnectPorts, kro.OnHost,
+			config.Host)
 	}
 	// What the program logs in with is a token of its role, and the definition is there.
 	any, err := dynamic.NewForConfig(config)

@@ -26,6 +26,7 @@ var kro = catalog.Build{
 	Module:    kroModule,
 	Version:   kroVersion,
 	Sum:       kroSum,
+	OnHost:    true,
 	Programs:  map[string]string{"kro": "./cmd/controller"},
 	Stamps:    map[string]string{"sigs.k8s.io/release-utils/version.gitVersion": kroVersion}, // of its user agent
 	Data: map[string]catalog.Data{
