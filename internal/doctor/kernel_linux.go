@@ -14,6 +14,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/host/usernamespace"
+	"github.com/coracle-eks/coracle/internal/process"
 )
 
 // kernelChecks are those of what the host's kernel offers.
@@ -23,6 +24,7 @@ var kernelChecks = []check{
 	{"user", checkUser},
 	{"machines", checkMachines},
 	{"isolation", isolation},
+	{"connections", checkConnections},
 	{"volumes", checkVolumes},
 	{"firewall", checkFirewall},
 	{"limits", checkLimits},
@@ -123,6 +125,20 @@ func isolation(_ context.Context, h Host) (all []Finding) {
 		return all
 	}
 	return okFinding("machines have user namespaces: root in a machine is an unprivileged user of this host")
+}
+
+func checkConnections(context.Context, Host) []Finding {
+	return describeConfinement(process.CheckConfinement())
+}
+
+// describeConfinement returns the finding about what holds programs of clusters to the ports that they need.
+func describeConfinement(err error) []Finding {
+	if err != nil {
+		return warnFinding("run coracle on Linux 6.7 or newer, with landlock in /sys/kernel/security/lsm",
+			"programs of control planes follow no redirects to other servers, but the kernel does not keep them from "+
+				"connecting to any port of this host and its networks (%v)", err)
+	}
+	return okFinding("programs of control planes connect to the ports that they need alone")
 }
 
 func checkVolumes(_ context.Context, h Host) (all []Finding) {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,5 +41,16 @@ func TestSettingsThatMachinesHaveInCommon(t *testing.T) {
 		if got := strings.Join(fixes, "; "); got != c.fix {
 			t.Errorf("%s: to do is %q, want %q", name, got, c.fix)
 		}
+	}
+}
+
+func TestConnectionsOfControlPlanes(t *testing.T) {
+	t.Parallel()
+	if f := describeConfinement(nil); len(f) != 1 || f[0].Fix != "" {
+		t.Errorf("where they are confined: %+v", f)
+	}
+	f := describeConfinement(errors.New("no Landlock"))
+	if len(f) != 1 || !strings.Contains(f[0].Fix, "Linux 6.7") || !strings.Contains(f[0].Text, "(no Landlock)") {
+		t.Errorf("where they are not: %+v", f)
 	}
 }

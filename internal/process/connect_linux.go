@@ -23,6 +23,28 @@ const (
 // landlockPortRule is struct landlock_net_port_attr.
 type landlockPortRule struct{ access, port uint64 }
 
+// CheckConfinement returns why no process here is held to its Spec.ConnectPorts; nil where all are.
+func CheckConfinement() error {
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, landlockVersion)
+	return checkLandlock(int(version), errno) //nolint:gosec // a small number, or -1
+}
+
+// checkLandlock returns what the kernel lacks that answers the question for its version of Landlock like this.
+func checkLandlock(version int, errno unix.Errno) error {
+	switch {
+	case errno == unix.EPERM || errno == unix.EACCES:
+		return errors.New("this container may not use Landlock: its seccomp profile refuses landlock_create_ruleset")
+	case errno == unix.EOPNOTSUPP:
+		return errors.New("Landlock is not among the security modules of the kernel: lsm= on its command line has no " +
+			"landlock")
+	case errno != 0:
+		return fmt.Errorf("the kernel has no Landlock: %w", errno)
+	case version < landlockNetworks:
+		return fmt.Errorf("version %d of Landlock has no rules of connections, which Linux 6.7 has", version)
+	}
+	return nil
+}
+
 // startConfined calls start, whose children may connect to TCP ports of Spec.ConnectPorts alone. Only the thread that
 // starts them is confined, as children inherit that, and it ends afterwards: nothing frees it again.
 // https://docs.kernel.org/userspace-api/landlock.html
@@ -52,9 +74,8 @@ func startConfined(ports []int, start func() error) error {
 // connectRules returns the rules that allow connections to ports. The error is errors.ErrUnsupported where the kernel
 // has no such rules, or does not let us make any.
 func connectRules(ports []int) (*os.File, error) {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, landlockVersion)
-	if errno != 0 || version < landlockNetworks {
-		return nil, errors.ErrUnsupported
+	if err := CheckConfinement(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	handled := unix.LandlockRulesetAttr{Handled_access_net: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,

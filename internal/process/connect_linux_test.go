@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coracle-eks/coracle/internal/eventually"
 )
 
@@ -52,6 +54,26 @@ func TestAProcessConnectsToItsPortsAlone(t *testing.T) {
 	}
 	if caller.Hash() == f.spec("caller", own.String(), other.String()).Hash() {
 		t.Error("a process without bounds counts as one with them")
+	}
+}
+
+// TestWhatKeepsTheKernelFromConfining: who cannot be confined is told why, as each reason has another cure.
+func TestWhatKeepsTheKernelFromConfining(t *testing.T) {
+	t.Parallel()
+	for want, answer := range map[string]struct {
+		version int
+		errno   unix.Errno
+	}{
+		"":                           {landlockNetworks, 0},
+		"seccomp profile":            {-1, unix.EPERM},
+		"lsm= on its command line":   {-1, unix.EOPNOTSUPP},
+		"the kernel has no Landlock": {-1, unix.ENOSYS},
+		"version 3 of Landlock":      {3, 0},
+	} {
+		err := checkLandlock(answer.version, answer.errno)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", answer, err, want)
+		}
 	}
 }
 

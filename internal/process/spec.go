@@ -35,7 +35,7 @@ type Spec struct {
 	MemoryLimit uint64
 	// ConnectPorts are the only TCP ports that the process may connect to, at whatever address; any when empty. What it
 	// talks to may send it elsewhere, into the networks of the host. It holds where the kernel has Landlock's rules of
-	// networks (Linux 6.7), and not on macOS.
+	// networks (Linux 6.7), and not on macOS: see CheckConfinement.
 	ConnectPorts []int
 }
 

@@ -121,6 +121,7 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 		if p.provider() != nil && c.o.TrustedCertificates != "" {
 			spec.Env = append(spec.Env, "SSL_CERT_FILE="+c.o.TrustedCertificates)
 		}
+		spec.ConnectPorts = c.apiServerPorts(p, port)
 		instance := spec.Hash()[:8]
 		spec.Name = apiServers(p.cluster.ID) + instance
 		spec.Args = append(spec.Args, "--audit-log-path="+c.clusterDir(p.cluster.ID, "log",
@@ -160,7 +161,6 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 		)),
 	}
 	for i := range out.others {
-		// An API group of the cluster's users may redirect them into the networks of the host.
 		out.others[i].ConnectPorts = []int{p.port}
 	}
 	if c.o.CloudProvider == nil {
@@ -190,6 +190,7 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 		"--concurrent-node-syncs=20",
 		"--use-service-account-credentials=true",
 	))
+	spec.ConnectPorts = portsOf(p.port, cloud.Endpoint) // which serves its credentials, too
 	spec.Env = append(append(spec.Env, "AWS_EC2_METADATA_DISABLED=true"), cloud.Env...)
 	out.others = append(out.others, spec)
 	return out, nil
