@@ -11,6 +11,7 @@ var configMapReaders = map[string]string{
 	"internal/kube/awsauth/client.go NewClient":            "check refuses more than a ConfigMap has",
 	"internal/controller/networkpolicy/watch.go follow":    "one value is compared, and nothing of it is kept",
 	"internal/controller/fargate/provision.go annotatePod": "fluentbit.Validate begins with the size",
+	"internal/kube/apiservertest/refusal.go KeepAWSAuth":   "a part of tests, which makes one",
 }
 
 // TestConfigMapsAreReadWithinBounds requires that whoever reads a ConfigMap is named here. What is in aws-auth is read

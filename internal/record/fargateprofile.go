@@ -79,8 +79,10 @@ type FargateProfileState struct {
 	EntryID string `json:",omitempty"`
 	// Webhook identifies the webhook configuration that was last put into the cluster for it. As on AWS, what users do
 	// to it later is left alone.
-	Webhook string                         `json:",omitempty"`
-	Issues  []ekstypes.FargateProfileIssue `json:",omitempty"`
+	Webhook string `json:",omitempty"`
+	// RefusedAt is the time at which its cluster refused first to have its role removed from aws-auth.
+	RefusedAt time.Time                      `json:",omitzero"`
+	Issues    []ekstypes.FargateProfileIssue `json:",omitempty"`
 }
 
 // FargateProfileStates returns the table of observed Fargate profiles, by FargateProfileKey.

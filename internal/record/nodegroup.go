@@ -116,6 +116,8 @@ type NodegroupState struct {
 	Taints []ekstypes.Taint  `json:",omitempty"`
 	// Mapped records how its role was mapped: "aws-auth", "access-entry", both, or not yet.
 	Mapped []string `json:",omitempty"`
+	// RefusedAt is the time at which the cluster refused first to have its role removed from aws-auth.
+	RefusedAt time.Time `json:",omitzero"`
 
 	// Created reports that the group has been ACTIVE; Failed that its creation failed, DeleteFailed that its deletion did.
 	Created      bool `json:",omitempty"`

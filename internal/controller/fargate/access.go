@@ -2,9 +2,11 @@ package fargate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/kube/awsauth"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -270,11 +273,25 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 	err = p.server.auth.Edit(ctx, managerAgent, func(text string) (string, error) {
 		return awsauth.FargatePods.Remove(text, role)
 	})
-	if awsauth.IsMalformed(err) {
-		return nil // it has no role to remove, or its owner lets nobody remove it
-	}
-	if err != nil {
+	switch {
+	case err == nil || awsauth.IsMalformed(err):
+		return nil // it has no role any more, or none that can be removed
+	case !client.IsAnswer(err):
 		return fmt.Errorf("remove role %s from aws-auth: %w", role, err)
+	case p.state.RefusedAt.IsZero():
+		p.state.RefusedAt = p.c.now()
+	case p.c.now().Sub(p.state.RefusedAt) >= refusedAfter:
+		p.c.log.Warn("the role of a deleted Fargate profile stays in aws-auth, which the cluster does not let EKS change",
+			"cluster", p.row.Cluster, "profile", p.row.Name, "error", err)
+		return nil
 	}
-	return nil
+	return errRefused
 }
+
+// refusedAfter is the time after which a deletion no longer waits for an API server that does not do what EKS asks: a
+// cluster decides nothing about the resources of its account. Meanwhile that is no issue of the profile: clients take
+// one for the end of the deletion.
+const refusedAfter = time.Minute
+
+// errRefused reports that something waits for the cluster's API server to do it, which answers.
+var errRefused = errors.New("the cluster's API server refuses")

@@ -203,7 +203,7 @@ func (p *podPass) setUnschedulable(ctx context.Context, pod *corev1.Pod, reason,
 		pod.Status.Conditions[at] = condition
 	}
 	err := p.updateStatus(ctx, pod)
-	if isRefusal(err) || apierrors.IsRequestEntityTooLargeError(err) { // an event says the same
+	if client.IsRefusal(err) || apierrors.IsRequestEntityTooLargeError(err) { // an event says the same
 		p.c.log.Warn("cannot set condition of Fargate pod", "cluster", p.cluster.Name, "pod", pod.Namespace+"/"+pod.Name,
 			"error", client.Cut(err.Error()))
 		return nil

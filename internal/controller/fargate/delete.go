@@ -54,6 +54,9 @@ func (p *profilePass) deleteProfile(ctx context.Context) (time.Duration, error) 
 		if errors.Is(err, errUnreachable) {
 			return retryInterval, nil
 		}
+		if errors.Is(err, errRefused) {
+			return retryInterval, p.recordDeleteIssue(nil)
+		}
 		return issueRetryInterval, p.recordDeleteIssue(err)
 	}
 	crashRevoked.Here()
@@ -158,7 +161,7 @@ func (p *profilePass) deletePods(ctx context.Context, rows map[string]bool) (lef
 			if err != nil {
 				err = fmt.Errorf("delete pod %s/%s: %w", t.namespace, t.name, err)
 			}
-			if isRefusal(err) {
+			if client.IsRefusal(err) {
 				refused.CompareAndSwap(nil, &err) // the others go
 				return nil
 			}

@@ -2,11 +2,8 @@ package fargate
 
 import (
 	"errors"
-	"net/http"
-	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/coracle-eks/coracle/internal/aws/apierror"
 	"github.com/coracle-eks/coracle/internal/kube/client"
@@ -31,7 +28,7 @@ func asProblem(err error, profile string) (*problem, bool) {
 	if errors.As(err, &p) {
 		return p, true
 	}
-	if isRefusal(err) {
+	if client.IsRefusal(err) {
 		err = newProblem(ekstypes.FargateProfileIssueCodeAccessDenied, false, err.Error(), profile)
 		return p, errors.As(err, &p)
 	}
@@ -41,23 +38,4 @@ func asProblem(err error, profile string) (*problem, bool) {
 		return p, errors.As(err, &p)
 	}
 	return nil, false
-}
-
-// isRefusal reports whether an API server does not do what EKS asks because somebody has taken its powers away, or a
-// webhook or policy of the cluster's is against it, or cannot be asked.
-func isRefusal(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch s := status.Status(); {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err),
-		apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err), apierrors.IsRequestEntityTooLargeError(err),
-		apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-		return false
-	case s.Code >= http.StatusBadRequest && s.Code < http.StatusInternalServerError:
-		return true
-	default:
-		return apierrors.IsInternalError(err) && strings.Contains(s.Message, "failed calling webhook")
-	}
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/coracle-eks/coracle/internal/controller/fargate"
+	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -84,6 +85,37 @@ func TestRefusalsKeepNoMachine(t *testing.T) {
 	w.remove(p)
 	w.gone(p)
 	w.empty()
+}
+
+// TestRefusalsOfAWSAuth has a cluster that refuses to have aws-auth changed: a profile is made once it may be, and
+// deleted all the same.
+func TestRefusalsOfAWSAuth(t *testing.T) {
+	t.Parallel()
+	var later atomic.Int64
+	w := newFixture(t, func(o *fargate.Options) {
+		o.RetryMost, o.Now = time.Second, func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	end := apiservertest.KeepAWSAuth(t, w.kube)
+	p := w.profile("fargate")
+	w.shows(p, ekstypes.FargateProfileStatusCreating, ekstypes.FargateProfileIssueCodeAccessDenied,
+		apiservertest.AWSAuthStays, p.Name)
+	end()
+	w.shows(p, ekstypes.FargateProfileStatusActive, "", "", "")
+	mapped := w.awsAuth()
+
+	apiservertest.KeepAWSAuth(t, w.kube)
+	w.remove(p)
+	w.until("the deletion waits", func() error {
+		if s := w.profileState(p); s.RefusedAt.IsZero() || s.DeleteFailed || len(s.Issues) > 0 {
+			return fmt.Errorf("its state is %+v", s)
+		}
+		return nil
+	})
+	later.Store(int64(time.Hour))
+	w.gone(p)
+	if now := w.awsAuth(); now != mapped || !strings.Contains(now, role) {
+		t.Errorf("aws-auth is %q", now)
+	}
 }
 
 // moody is EC2 that refuses each launch for another reason.

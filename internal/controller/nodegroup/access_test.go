@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/coracle-eks/coracle/internal/controller/nodegroup"
+	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -135,4 +137,42 @@ func TestRolesAreLetInByAccessEntries(t *testing.T) {
 		t.Errorf("%d entries, and mapRoles %q", count(), w.awsAuth())
 	}
 	w.nothingLeft()
+}
+
+// TestRefusalsOfAWSAuth has a cluster that refuses to have aws-auth changed, with a code that does not say so: the
+// owner of a node group is told, and the group is deleted all the same.
+func TestRefusalsOfAWSAuth(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, nodegroup.Options{})
+	end := apiservertest.KeepAWSAuth(t, w.kube)
+	w.put("kept")
+	w.until("the refusal is shown", func() error {
+		if got := text(w.state("kept").Issues); !strings.Contains(got, apiservertest.AWSAuthStays) ||
+			!strings.Contains(got, "AccessDenied") {
+			return fmt.Errorf("the issues are %q", got)
+		}
+		return nil
+	})
+	end()
+	w.until("the role is let in", func() error {
+		if got := w.awsAuth(); !strings.Contains(got, "role/node") {
+			return errors.New(got)
+		}
+		return nil
+	})
+	apiservertest.KeepAWSAuth(t, w.kube)
+	w.deleting("kept")
+	w.until("the deletion waits", func() error {
+		if s := w.state("kept"); s.RefusedAt.IsZero() || s.DeleteFailed {
+			return fmt.Errorf("its state is %+v", s)
+		}
+		return nil
+	})
+	w.mu.Lock()
+	w.shift = time.Hour
+	w.mu.Unlock()
+	w.delete("kept")
+	if got := w.awsAuth(); !strings.Contains(got, "role/node") {
+		t.Errorf("mapRoles is %q", got)
+	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/coracle-eks/coracle/internal/kube/awsauth"
+	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -43,7 +45,11 @@ func (g *group) grantAccess(ctx context.Context) error {
 		return g.malformed(err)
 	}
 	if !has {
-		if err := g.editMapRoles(ctx, awsauth.Nodes.Add); err != nil {
+		err := g.editMapRoles(ctx, awsauth.Nodes.Add)
+		if awsauth.IsMalformed(err) || client.IsRefusal(err) {
+			return g.malformed(err)
+		}
+		if err != nil {
 			return err
 		}
 		crashMapped.Here()
@@ -60,7 +66,7 @@ func (g *group) recordAccess(how string) {
 	}
 }
 
-// malformed returns what is wrong with aws-auth; nothing in it is touched.
+// malformed returns what is wrong with aws-auth, or who does not let it be changed; nothing in it is touched.
 func (g *group) malformed(err error) error {
 	return &problem{ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeAccessDenied, Message: ptr(err.Error()),
 		ResourceIds: []string{awsauth.Namespace + "/" + awsauth.Name}}}
@@ -69,11 +75,7 @@ func (g *group) malformed(err error) error {
 // editMapRoles changes mapRoles of aws-auth, and nothing else in it.
 func (g *group) editMapRoles(ctx context.Context, edit func(text, role string) (string, error)) error {
 	role := awsauth.Role(g.row.Account, g.roleName())
-	err := g.server.auth.Edit(ctx, agent, func(text string) (string, error) { return edit(text, role) })
-	if awsauth.IsMalformed(err) {
-		return g.malformed(err)
-	}
-	return err
+	return g.server.auth.Edit(ctx, agent, func(text string) (string, error) { return edit(text, role) })
 }
 
 // revokeAccess takes the role's mapping away, when this was the last of the cluster's node groups with it.
@@ -112,12 +114,28 @@ func (g *group) revokeAccess(ctx context.Context) error {
 		return errUnreachable
 	}
 	err = g.editMapRoles(ctx, awsauth.Nodes.Remove)
-	var p *problem
-	if errors.As(err, &p) {
-		return nil // malformed: there is nothing to take out, or its owner lets nobody do so
+	switch {
+	case awsauth.IsMalformed(err):
+		return nil // there is nothing to take out
+	case !client.IsAnswer(err):
+		return err
+	case g.state.RefusedAt.IsZero():
+		g.state.RefusedAt = g.c.now()
+	case g.c.now().Sub(g.state.RefusedAt) >= refusedAfter:
+		g.c.log.Warn("the role of a deleted node group stays in aws-auth, which the cluster does not let EKS change",
+			"cluster", g.row.Cluster, "nodegroup", g.row.Name, "error", err)
+		return nil
 	}
-	return err
+	return errRefused
 }
+
+// refusedAfter is the time after which a deletion no longer waits for an API server that does not do what EKS asks: a
+// cluster decides nothing about the resources of its account. Meanwhile that is no issue of the group: clients take one
+// for the end of the deletion.
+const refusedAfter = time.Minute
+
+// errRefused reports that something waits for the cluster's API server to do it, which answers.
+var errRefused = errors.New("the cluster's API server refuses")
 
 // errUnreachable reports that something waits for the cluster's API server.
 var errUnreachable = errors.New("the cluster's API server cannot be reached")

@@ -36,6 +36,9 @@ func (g *group) deleteGroup(ctx context.Context) (time.Duration, error) {
 	for _, step := range []func(context.Context) error{g.removeTemplate, g.removeRemoteAccess, g.removeProfile,
 		g.revokeAccess} {
 		if err := step(ctx); err != nil {
+			if errors.Is(err, errRefused) {
+				return afterwards, g.recordDeleteIssue(nil)
+			}
 			if errors.Is(err, errUnreachable) {
 				if err := g.checkHealth(ctx); err != nil {
 					return 0, err

@@ -2,7 +2,6 @@ package awsauth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -218,8 +217,8 @@ func (c *Client) follow(ctx context.Context, heard func(data map[string]string))
 const attempts = 10
 
 // Edit changes mapRoles, and nothing else in aws-auth, as a field manager. edit calls methods of a [Mapping]; its error
-// becomes a *Malformed, as does the API server's that what it has read may not be written: by what the cluster's users
-// have it ask.
+// becomes a *Malformed. The error of an API server that refuses to have aws-auth read or written is one of
+// [client.IsRefusal].
 func (c *Client) Edit(ctx context.Context, manager string, edit func(text string) (string, error)) error {
 	var err error
 	for range attempts {
@@ -254,12 +253,10 @@ func (c *Client) Edit(ctx context.Context, manager string, edit func(text string
 		if err == nil {
 			return nil
 		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+		again := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+		if !again || client.IsRefusal(err) {
 			break
 		}
-	}
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		return &Malformed{errors.New(client.Cut("write aws-auth: " + err.Error()))}
 	}
 	return fmt.Errorf("write aws-auth: %w", err)
 }

@@ -3,6 +3,7 @@ package awsauth
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -235,37 +235,51 @@ func TestThoseWhomUsersCallParseAMiBASecond(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeWrittenIsMalformed has an API server that refuses what an edit writes, as webhooks and policies of
-// its users have it do.
-func TestWhatMayNotBeWrittenIsMalformed(t *testing.T) {
+// TestWhatMayNotBeWrittenIsRefused has an API server that refuses what an edit reads or writes, as webhooks and
+// policies of its users have it do, with whatever code. It is asked once, and the text is not malformed: it may be
+// written later.
+func TestWhatMayNotBeWrittenIsRefused(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "configmaps"}
-	long := errors.New(strings.Repeat("no", maxSize))
+	webhook := func(code int32, reason metav1.StatusReason) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+			Message: `admission webhook "policy.example.com" denied the request: no`}}
+	}
 	for _, text := range []string{"", entry} { // it is created and changed
 		for name, test := range map[string]struct {
-			err       error
-			malformed bool
+			err     error
+			refused bool
+			asked   int
 		}{
-			"forbidden": {apierrors.NewForbidden(resource, Name, long), true},
-			"invalid": {apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, Name, field.ErrorList{
-				field.Forbidden(field.NewPath("data"), "no")}), true},
-			"out of order": {apierrors.NewInternalError(errors.New("no")), false},
+			"forbidden":                {apierrors.NewForbidden(resource, Name, errors.New("no")), true, 1},
+			"a webhook without a code": {webhook(http.StatusBadRequest, ""), true, 1},
+			"a webhook's conflict":     {webhook(http.StatusConflict, metav1.StatusReasonConflict), true, 1},
+			"out of order":             {apierrors.NewInternalError(errors.New("no")), false, 1},
+			"a conflict":               {apierrors.NewConflict(resource, Name, errors.New("no")), false, attempts},
 		} {
-			set := fake.NewClientset()
-			if text != "" {
-				set = fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace,
-					Name: Name}, Data: map[string]string{MapRoles: text}})
-			}
-			for _, verb := range []string{"create", "update"} {
-				set.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, test.err
+			for _, verbs := range [][]string{{"create", "update"}, {"get"}} {
+				set := fake.NewClientset()
+				if text != "" {
+					set = fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace,
+						Name: Name}, Data: map[string]string{MapRoles: text}})
+				}
+				asked := 0
+				for _, verb := range verbs {
+					set.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+						asked++
+						return true, nil, test.err
+					})
+				}
+				err := NewClient(set.CoreV1(), "111122223333").Edit(t.Context(), "test", func(string) (string, error) {
+					return "[]", nil
 				})
-			}
-			err := NewClient(set.CoreV1(), "111122223333").Edit(t.Context(), "test", func(string) (string, error) {
-				return "[]", nil
-			})
-			if err == nil || IsMalformed(err) != test.malformed || len(err.Error()) > client.MaxText+4 {
-				t.Errorf("%s: %.200v", name, err)
+				want := test.asked
+				if verbs[0] == "get" {
+					want = 1
+				}
+				if !client.IsAnswer(err) || client.IsRefusal(err) != test.refused || IsMalformed(err) || asked != want {
+					t.Errorf("%s of %v: asked %d times: %v", name, verbs, asked, err)
+				}
 			}
 		}
 	}
