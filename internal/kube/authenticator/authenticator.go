@@ -89,6 +89,8 @@ type Authenticator struct {
 	authentications, authorizations *turns
 	// Of the validations of aws-auth, in bytes.
 	validationsOfCluster, validationsOfAccount *turn.Places
+	// Of the reviews that are decoded for them.
+	decoding *turn.Places
 
 	mu     sync.Mutex
 	served map[string]*served // by cluster ID
@@ -122,6 +124,7 @@ func New(o Options) *Authenticator {
 
 		validationsOfCluster: turn.Each(maxClusterValidations),
 		validationsOfAccount: turn.Each(maxAccountValidations),
+		decoding:             turn.Shared(decodersOfAll, decodersOfAll-decodersOfAccount),
 	}
 	if a.log == nil {
 		a.log = slog.Default()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -29,6 +30,9 @@ const (
 	// time, and maxClusterValidations of those of one cluster. Others wait. Each counts for minValidation at least: as
 	// much is decoded of it.
 	maxAccountValidations, maxClusterValidations, minValidation = 16 << 20, 6 << 20, 1 << 20
+	// decodersOfAll is the number of reviews that are decoded at a time, and decodersOfAccount that of those of an
+	// account's clusters.
+	decodersOfAll, decodersOfAccount = 4, 2
 	// maxTold is the number of mistakes that whoever makes a change is told of.
 	maxTold = 8
 )
@@ -70,22 +74,31 @@ func (a *Authenticator) validate(w http.ResponseWriter, r *http.Request, c recor
 		return
 	}
 	defer release()
-	var review admissionv1.AdmissionReview
-	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxValidation)).Decode(&review)
-	if err != nil || review.Request == nil || review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind(
-		"AdmissionReview") {
-		http.Error(w, "the request body is not an AdmissionReview of admission.k8s.io/v1", http.StatusBadRequest)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxValidation))
+	if err != nil {
+		http.Error(w, "read the request body: "+err.Error(), http.StatusBadRequest)
 		return
 	}
+	change, err := a.decodeInTurn(r.Context(), c.Account, body)
+	switch {
+	case r.Context().Err() != nil:
+		return // the API server has given up
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	review := change.review
 	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-	if isAWSAuth(review.Request) {
-		errs, err := a.newErrors(r.Context(), c, review.Request)
+	if change.ofAWSAuth {
+		errs, err := a.newErrors(r.Context(), c, change)
 		switch {
-		case errors.Is(err, awsauth.ErrTooOften) || r.Context().Err() != nil:
+		case r.Context().Err() != nil:
+			return
+		case errors.Is(err, awsauth.ErrTooOften):
 			askAgain(w, err)
 			return
 		case err != nil:
-			http.Error(w, "the object is not a ConfigMap: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		case len(errs) > 0:
 			response.Allowed = false
@@ -99,14 +112,56 @@ func (a *Authenticator) validate(w http.ResponseWriter, r *http.Request, c recor
 	writeReview(w, review)
 }
 
-// newErrors returns what is wrong with the new object of a review whose old one has nothing wrong with it.
-func (a *Authenticator) newErrors(ctx context.Context, c record.Cluster, r *admissionv1.AdmissionRequest) (errs []error,
-	err error) {
+// change is what a review is about.
+type change struct {
+	review    admissionv1.AdmissionReview
+	ofAWSAuth bool
+	created   bool              // there was none before
+	data, old map[string]string // of the aws-auth
+}
+
+// decodeInTurn decodes a review when it is the turn of the account: an administrator of a cluster can have any object
+// sent here, as often as they like.
+func (a *Authenticator) decodeInTurn(ctx context.Context, account string, body []byte) (c change, err error) {
+	_, release, err := a.decoding.Acquire(ctx, account)
+	if err != nil {
+		return change{}, err
+	}
+	defer release()
+	err = json.Unmarshal(body, &c.review)
+	if err != nil || c.review.Request == nil || c.review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind(
+		"AdmissionReview") {
+		return change{}, errors.New("the request body is not an AdmissionReview of admission.k8s.io/v1")
+	}
+	if c.ofAWSAuth = isAWSAuth(c.review.Request); !c.ofAWSAuth {
+		return c, nil
+	}
+	if c.data, err = dataOf(c.review.Request.Object.Raw); err != nil {
+		return change{}, err
+	}
+	if c.created = len(c.review.Request.OldObject.Raw) == 0; !c.created {
+		c.old, err = dataOf(c.review.Request.OldObject.Raw)
+	}
+	return c, err
+}
+
+func dataOf(object []byte) (map[string]string, error) {
+	var configMap struct {
+		Data map[string]string `json:"data"`
+	}
+	if err := json.Unmarshal(object, &configMap); err != nil {
+		return nil, fmt.Errorf("the object is not a ConfigMap: %w", err)
+	}
+	return configMap.Data, nil
+}
+
+// newErrors returns what is wrong with a changed aws-auth whose old data have nothing wrong with them.
+func (a *Authenticator) newErrors(ctx context.Context, c record.Cluster, to change) (errs []error, err error) {
 	pace := a.clusterState(c.ID).validating(c.Account)
-	if errs, err = parseInTurn(ctx, pace, r.Object.Raw); err != nil || len(errs) == 0 || len(r.OldObject.Raw) == 0 {
+	if errs, err = parseInTurn(ctx, pace, to.data); err != nil || len(errs) == 0 || to.created {
 		return errs, err
 	}
-	old, err := parseInTurn(ctx, pace, r.OldObject.Raw)
+	old, err := parseInTurn(ctx, pace, to.old)
 	if err != nil || len(old) > 0 {
 		return nil, err
 	}
@@ -114,14 +169,8 @@ func (a *Authenticator) newErrors(ctx context.Context, c record.Cluster, r *admi
 }
 
 // parseInTurn returns what is wrong with an aws-auth.
-func parseInTurn(ctx context.Context, pace *awsauth.Pace, object []byte) (errs []error, err error) {
-	var configMap struct {
-		Data map[string]string `json:"data"`
-	}
-	if err = json.Unmarshal(object, &configMap); err != nil {
-		return nil, err
-	}
-	err = pace.InTurn(ctx, configMap.Data, func() { _, errs = parseAWSAuth(configMap.Data) })
+func parseInTurn(ctx context.Context, pace *awsauth.Pace, data map[string]string) (errs []error, err error) {
+	err = pace.InTurn(ctx, data, func() { _, errs = parseAWSAuth(data) })
 	return errs, err
 }
 

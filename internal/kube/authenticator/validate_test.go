@@ -1,6 +1,8 @@
 package authenticator
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -46,7 +49,7 @@ func (f *fixture) admitFor(t *testing.T, id string, data map[string]string, edit
 	}
 	recorder := httptest.NewRecorder()
 	f.auth.validate(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/",
-		strings.NewReader(string(body))), record.Cluster{Account: account, ID: id})
+		bytes.NewReader(body)), record.Cluster{Account: account, ID: id})
 	var answer admissionv1.AdmissionReview
 	if recorder.Code != http.StatusOK {
 		return recorder.Code, nil
@@ -131,6 +134,61 @@ func TestWhatIsWrongAlreadyIsInNobodysWay(t *testing.T) {
 		r.OldObject.Raw = []byte(`{"data":{"mapRoles":1}}`)
 	}); code != http.StatusBadRequest {
 		t.Errorf("an old object that is no ConfigMap: %d", code)
+	}
+}
+
+// TestReviewsAreDecodedInTurns has reviews of other objects, which users can send as often as they like, take all
+// places of an account: others have theirs.
+func TestReviewsAreDecodedInTurns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, ekstypes.AuthenticationModeConfigMap)
+	var release []func()
+	for range decodersOfAccount {
+		_, end, err := f.auth.decoding.Acquire(t.Context(), account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release = append(release, end)
+	}
+	if _, ok := f.auth.decoding.TryAcquire(account); ok {
+		t.Fatal("an account has more places than it may")
+	}
+	answered := make(chan *admissionv1.AdmissionResponse, 1)
+	go func() {
+		_, answer := f.admit(t, nil, func(r *admissionv1.AdmissionRequest) { r.Name = "another" })
+		answered <- answer
+	}()
+	eventually.True(t, "one more waits", func() bool { return f.auth.decoding.Waiting(account) == decodersOfAccount+1 })
+	if end, ok := f.auth.decoding.TryAcquire("444455556666"); !ok {
+		t.Error("another account has no place")
+	} else {
+		end()
+	}
+	for _, end := range release {
+		end()
+	}
+	if answer := <-answered; answer == nil || !answer.Allowed {
+		t.Errorf("the one that has waited: %+v", answer)
+	}
+}
+
+// ended is a context that has ended, of which nobody is told who waits.
+type ended struct{ context.Context }
+
+func (ended) Err() error { return context.Canceled }
+
+// TestNobodyIsToldWhoHasGivenUp has an API server that gives up while its review is answered.
+func TestNobodyIsToldWhoHasGivenUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, ekstypes.AuthenticationModeConfigMap)
+	body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","operation":"UPDATE",
+		"name":"aws-auth","namespace":"kube-system","resource":{"version":"v1","resource":"configmaps"},
+		"object":{"data":{}}}}`
+	recorder := httptest.NewRecorder()
+	f.auth.validate(recorder, httptest.NewRequestWithContext(ended{t.Context()}, http.MethodPost, "/",
+		strings.NewReader(body)), record.Cluster{Account: account, ID: clusterID})
+	if recorder.Body.Len() > 0 {
+		t.Errorf("it is told %s", recorder.Body)
 	}
 }
 
