@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
@@ -31,9 +32,9 @@ const (
 
 // The owners of the images.
 const (
-	EKSOwner          = "602401143452"
-	BottlerocketOwner = "092701018921"
-	AmazonOwner       = "137112412989"
+	EKSOwner          = amazonaccount.EKS
+	BottlerocketOwner = amazonaccount.Bottlerocket
+	AmazonOwner       = amazonaccount.AmazonLinux
 )
 
 // Variants. A plain image has no Kubernetes.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 	"github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/kms"
@@ -42,6 +43,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/kube/podidentity"
 	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/pki"
+	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
 	"github.com/coracle-eks/coracle/internal/record"
 )
@@ -83,6 +85,10 @@ func (d *daemon) openClusters() (*clusters, error) {
 		Dir: d.dir.Join("kms"), Log: d.log,
 		KMS: func(account, region string) kmsplugin.KMS { return awskms.NewFromConfig(d.eksConfig(account, region)) },
 	})
+	if err := process.CheckConfinement(); err != nil {
+		d.log.Warn("the kernel does not hold programs of control planes to the ports that they need; see \"coracle doctor\"",
+			"reason", err)
+	}
 	planes := controlplane.New(controlplane.Options{
 		Secrets:       plugins,
 		Store:         d.store,
@@ -228,14 +234,18 @@ func (d *daemon) clusterConfig(planes *controlplane.Controller) func(context.Con
 	}
 }
 
-// ensureServiceRoles makes the roles of EKS's own, in an account that nobody has.
+// ensureServiceRoles makes the roles of EKS's own, in an account that nobody has. Credentials of accounts of Amazon's
+// that an earlier version made are refused (package identity).
 func (d *daemon) ensureServiceRoles(ctx context.Context) error {
 	accounts, err := iamservice.Accounts(ctx, d.store)
 	if err != nil {
 		return err
 	}
-	if err := servicerole.CheckAccounts(accounts...); err != nil {
-		return err
+	for _, account := range accounts {
+		if amazonaccount.Is(account) {
+			d.log.Warn("account is one of Amazon's, which an earlier version made: its credentials are refused. To take "+
+				"what is in it to another account, start that version again", "account", account)
+		}
 	}
 	for _, role := range servicerole.Roles {
 		err := iamservice.EnsureServiceRole(ctx, d.store, servicerole.Account, role.Name, servicerole.Service)

@@ -12,13 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
-	"github.com/coracle-eks/coracle/internal/kube/servicerole"
 	"github.com/coracle-eks/coracle/internal/outbound"
-	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/region"
 )
 
@@ -112,8 +111,10 @@ func (c Config) settings(ctx context.Context) (datadir.Settings, error) {
 	}
 	choose(&s.Region, c.Region, DefaultRegion)
 	choose(&s.Account, c.Account, DefaultAccount)
-	if err := servicerole.CheckAccounts(s.Account); err != nil {
-		return s, err
+	if amazonaccount.Is(s.Account) {
+		return s, fmt.Errorf("account %s, the first of %s, is one of Amazon's, whose credentials are refused since this "+
+			"version. Start the version that made it again, take what is in the account to another, and begin with "+
+			"another data directory (--data-dir)", s.Account, c.Dir)
 	}
 	choose(&s.Machines, c.Machines, DefaultMachines)
 	choose(&s.EgressCIDRs, c.EgressCIDRs, "")
@@ -182,8 +183,8 @@ func CheckAccount(account string) error {
 	if !accountPattern.MatchString(account) {
 		return fmt.Errorf("%q is not an AWS account number of twelve digits, such as %s", account, DefaultAccount)
 	}
-	if account == servicerole.Account || account == record.EKSAccount {
-		return fmt.Errorf("%s is the account of Amazon EKS; choose another, such as %s", account, DefaultAccount)
+	if amazonaccount.Is(account) {
+		return fmt.Errorf("%s is an account of Amazon's; choose another, such as %s", account, DefaultAccount)
 	}
 	return nil
 }

@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/coracle-eks/coracle/internal/ami"
 	iamservice "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/forward"
@@ -56,36 +59,39 @@ func TestRegionsThatDoNotExistAreRefused(t *testing.T) {
 	}
 }
 
-// TestNoDaemonHasTheAccountOfEKS has the account of EKS in what an earlier version left: it is the daemon's own, or
-// one beside it.
-func TestNoDaemonHasTheAccountOfEKS(t *testing.T) {
+// TestNoDaemonHasAccountsOfAmazon has accounts of Amazon's in what an earlier version left. As the daemon's own it does
+// not start; one beside it is in nobody's way, and its credentials are refused.
+func TestNoDaemonHasAccountsOfAmazon(t *testing.T) {
 	t.Parallel()
 	const refused = "begin with another data directory (--data-dir)"
-	dir := datadir.Dir(t.TempDir())
-	if err := dir.WriteSettings(datadir.Settings{Account: servicerole.Account}); err != nil {
-		t.Fatal(err)
+	for _, account := range []string{servicerole.Account, "877085696533"} {
+		dir := datadir.Dir(t.TempDir())
+		if err := dir.WriteSettings(datadir.Settings{Account: account}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (Config{Dir: dir}).settings(t.Context()); err == nil || !strings.Contains(err.Error(), refused) {
+			t.Errorf("as the daemon's own: %v", err)
+		}
+		if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Account: account}).settings(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "an account of Amazon's; choose another") {
+			t.Errorf("as the daemon's own at the first start: %v", err)
+		}
 	}
-	if _, err := (Config{Dir: dir}).settings(t.Context()); err == nil || !strings.Contains(err.Error(), refused) {
-		t.Errorf("as the daemon's own: %v", err)
-	}
-	if _, err := (Config{Dir: datadir.Dir(t.TempDir()), Account: servicerole.Account}).settings(
-		t.Context()); err == nil || !strings.Contains(err.Error(), "the account of Amazon EKS; choose another") {
-		t.Errorf("as the daemon's own at the first start: %v", err)
-	}
-	d := &daemon{store: storetest.New(t)}
-	if _, err := iamservice.Bootstrap(t.Context(), d.store, DefaultAccount); err != nil {
-		t.Fatal(err)
+	var log bytes.Buffer
+	d := &daemon{store: storetest.New(t), log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, account := range []string{DefaultAccount, servicerole.Account} {
+		if _, err := iamservice.Bootstrap(t.Context(), d.store, account); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range 2 { // each start
 		if err := d.ensureServiceRoles(t.Context()); err != nil {
-			t.Fatalf("without it: %v", err)
+			t.Fatal(err)
 		}
 	}
-	if _, err := iamservice.Bootstrap(t.Context(), d.store, servicerole.Account); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.ensureServiceRoles(t.Context()); err == nil || !strings.Contains(err.Error(), refused) {
-		t.Errorf("as one beside it: %v", err)
+	if text := log.String(); strings.Count(text, "account="+servicerole.Account) != 2 ||
+		strings.Contains(text, "account="+DefaultAccount) {
+		t.Errorf("the log is %s", text)
 	}
 }
 
@@ -183,11 +189,13 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestAccountsOfEKSAreNobodys refuses the accounts that EKS itself has: of its users, and of its network interfaces.
+// TestAccountsOfEKSAreNobodys refuses the accounts that Amazon itself has: of EKS's users, of its network interfaces,
+// of its images in each region, and of machine images.
 func TestAccountsOfEKSAreNobodys(t *testing.T) {
 	t.Parallel()
 	for account, ours := range map[string]bool{
-		"111122223333": true, servicerole.Account: false, record.EKSAccount: false, "1234": false,
+		"111122223333": true, servicerole.Account: false, record.EKSAccount: false, "877085696533": false,
+		"533267051163": false, ami.BottlerocketOwner: false, ami.AmazonOwner: false, "1234": false,
 	} {
 		if err := CheckAccount(account); (err == nil) != ours {
 			t.Errorf("%s: %v", account, err)

@@ -5,6 +5,7 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
@@ -57,7 +58,7 @@ type NetworkInterfaceAttachment struct {
 
 // EKSAccount is the account of Amazon's in which the API servers of clusters run, whose network interfaces EKS creates
 // in the accounts of clusters. Nobody attaches an interface to what runs there but EKS.
-const EKSAccount = "305882430652"
+const EKSAccount = amazonaccount.APIServers
 
 // ShownRequesterManaged reports whether the interface is shown as managed by its requester. Those of EKS are not: EKS
 // creates them under its service-linked role, as anybody would, and attaches them to what runs in its own account.

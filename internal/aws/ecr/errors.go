@@ -16,6 +16,9 @@ func invalidParameter(format string, args ...any) error {
 	return &types.InvalidParameterException{Message: message(format, args...)}
 }
 
+// readOnly refuses to change what is in EKS's own registries.
+func readOnly() error { return invalidParameter("The images of Amazon EKS are read-only") }
+
 func repositoryNotFound(at registry, name string) error {
 	return &types.RepositoryNotFoundException{
 		Message: message("The repository with name '%s' does not exist in the registry with id '%s'", name, at.account)}

@@ -32,9 +32,10 @@ const (
 // fixture is ECR and its registry, behind real clients.
 type fixture struct {
 	*iamtest.AWS
-	images *image.Registry
-	access coracle.Access
-	server *httptest.Server // the registry
+	images  *image.Registry
+	service *coracle.Service
+	access  coracle.Access
+	server  *httptest.Server // the registry
 }
 
 func newFixture(t testing.TB, o image.Options) *fixture {
@@ -50,9 +51,9 @@ func newFixture(t testing.TB, o image.Options) *fixture {
 			t.Errorf("close the registry: %v", err)
 		}
 	})
-	service := coracle.New(coracle.Options{Store: w.Store, Images: w.images, Identity: w.Identity, Now: w.Now})
-	service.Register(w.Mux)
-	w.access = coracle.NewAccess(service)
+	w.service = coracle.New(coracle.Options{Store: w.Store, Images: w.images, Identity: w.Identity, Now: w.Now})
+	w.service.Register(w.Mux)
+	w.access = coracle.NewAccess(w.service)
 	w.server = httptest.NewServer(w.images.Handler(w.access))
 	t.Cleanup(w.server.Close)
 	return w

@@ -312,7 +312,7 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 		return nil, err
 	}
 	if image.OfEKS(at.account) {
-		return nil, invalidParameter("The images of Amazon EKS are read-only")
+		return nil, readOnly()
 	}
 	if in.ImageTag != nil && tag == "" {
 		return nil,
@@ -389,7 +389,7 @@ func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImage
 		return nil, err
 	}
 	if image.OfEKS(at.account) {
-		return nil, invalidParameter("The images of Amazon EKS are read-only")
+		return nil, readOnly()
 	}
 	out := &ecr.BatchDeleteImageOutput{ImageIds: []types.ImageIdentifier{}, Failures: []types.ImageFailure{}}
 	var by map[string][]string                 // referrers

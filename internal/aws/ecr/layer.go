@@ -150,7 +150,7 @@ func (s *Service) InitiateLayerUpload(ctx context.Context, in *ecr.InitiateLayer
 
 func (s *Service) writable(ctx context.Context, at registry, name string) error {
 	if image.OfEKS(at.account) {
-		return invalidParameter("The images of Amazon EKS are read-only")
+		return readOnly()
 	}
 	_, err := s.findRepository(ctx, at, name)
 	return err

@@ -102,6 +102,9 @@ func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepository
 	if err != nil {
 		return nil, err
 	}
+	if image.OfEKS(at.account) {
+		return nil, readOnly()
+	}
 	name := aws.ToString(in.RepositoryName)
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -257,6 +260,9 @@ func (s *Service) DescribeRepositories(ctx context.Context, in *ecr.DescribeRepo
 func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepositoryInput) (*ecr.DeleteRepositoryOutput,
 	error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
+	if image.OfEKS(at.account) {
+		return nil, readOnly()
+	}
 	if err := s.holdImages(ctx, at, name); err != nil { // before anybody waits for the repository
 		return nil, err
 	}

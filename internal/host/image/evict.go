@@ -109,7 +109,7 @@ func (r *Registry) removeCached(
 	if removed, err = r.countOut(ctx, image, blobs); err != nil {
 		return cacheSize{}, err
 	}
-	if err := r.DeleteImage(ctx, image.repository, image.digest, image.tags); err != nil {
+	if err := r.deleteImage(ctx, image.repository, image.digest, image.tags); err != nil {
 		return cacheSize{}, err
 	}
 	for _, identifier := range image.marks {

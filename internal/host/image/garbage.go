@@ -88,7 +88,7 @@ func (r *Registry) dropUntagged(ctx context.Context, repository string) error {
 	}
 	for _, image := range images {
 		if len(image.Tags) == 0 && !named[image.Digest] {
-			if err := r.DeleteImage(ctx, repository, image.Digest, image.Tags); err != nil {
+			if err := r.deleteImage(ctx, repository, image.Digest, image.Tags); err != nil {
 				return err
 			}
 		}

@@ -85,6 +85,9 @@ func (r *Registry) checkUploads(repository string) error {
 
 // StartUpload begins the upload of a layer.
 func (r *Registry) StartUpload(ctx context.Context, repository string) (id string, err error) {
+	if err := checkWritable(repository); err != nil {
+		return "", err
+	}
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
 		return "", err
@@ -165,6 +168,9 @@ func (r *Registry) LockTag(repository, tag string) (unlock func()) {
 // [InvalidManifest], and nothing is stored, for what cannot be.
 func (r *Registry) PutManifest(ctx context.Context, repository, tag, mediaType string, payload []byte) (Manifest,
 	error) {
+	if err := checkWritable(repository); err != nil {
+		return Manifest{}, err
+	}
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
 		return Manifest{}, err

@@ -310,6 +310,9 @@ func (r *Registry) Manifest(ctx context.Context, full string) (Manifest, error) 
 
 // DeleteTag takes a tag off its image; no error when there is none.
 func (r *Registry) DeleteTag(ctx context.Context, repository, tag string) error {
+	if err := checkWritable(repository); err != nil {
+		return err
+	}
 	repo, err := r.repository(ctx, repository)
 	if err != nil {
 		return err
@@ -323,6 +326,13 @@ func (r *Registry) DeleteTag(ctx context.Context, repository, tag string) error 
 // DeleteImage removes a manifest and the tags that are on it, which [Registry.Images] tells; no error when there is
 // none.
 func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string, tags []string) error {
+	if err := checkWritable(repository); err != nil {
+		return err
+	}
+	return r.deleteImage(ctx, repository, digestOf, tags)
+}
+
+func (r *Registry) deleteImage(ctx context.Context, repository, digestOf string, tags []string) error {
 	if err := r.leaveGarbage(); err != nil {
 		return err
 	}
@@ -351,7 +361,14 @@ func (r *Registry) DeleteImage(ctx context.Context, repository, digestOf string,
 }
 
 // DeleteRepository removes a repository with its images; no error when there is none.
-func (r *Registry) DeleteRepository(ctx context.Context, repository string) error {
+func (r *Registry) DeleteRepository(_ context.Context, repository string) error {
+	if err := checkWritable(repository); err != nil {
+		return err
+	}
+	return r.deleteRepository(repository)
+}
+
+func (r *Registry) deleteRepository(repository string) error {
 	for _, name := range []string{"_manifests", "_layers", "_uploads"} {
 		// another repository may be below it: "app" and "app/web"
 		dir := filepath.Join(r.repositoryDir(r.storedName(repository)), name)

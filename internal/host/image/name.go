@@ -48,6 +48,15 @@ func (r *Registry) canonical(host string) string {
 	return host
 }
 
+// checkWritable refuses changes of EKS's own repositories, which all accounts share and the daemon alone writes.
+func checkWritable(full string) error {
+	host, _, _ := strings.Cut(full, "/")
+	if account, _, ok := ECR(strings.ToLower(host)); ok && OfEKS(account) {
+		return Denied("The images of Amazon EKS are read-only")
+	}
+	return nil
+}
+
 // storedName returns the name of a repository in the storage, which allows no colon: "localhost:5000/app" becomes
 // localhost__5000/app.
 func (r *Registry) storedName(full string) string {

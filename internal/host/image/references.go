@@ -1,13 +1,14 @@
 package image
 
 import (
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/node"
 )
 
 // EKSAccount owns the repositories of the images that EKS itself uses, in most regions.
-const EKSAccount = catalog.EKSAccount
+const EKSAccount = amazonaccount.EKS
 
 // The components that have images of EKS's, as the keys of References.
 const (
@@ -51,4 +52,4 @@ func References(region, minor string) map[string]string {
 func vpcCNITag() string { return node.Pinned("github.com/aws/amazon-vpc-cni-k8s") + "-eksbuild.1" }
 
 // OfEKS reports whether an account's registry holds EKS's own images.
-func OfEKS(account string) bool { return catalog.OfEKS(account) }
+func OfEKS(account string) bool { return amazonaccount.OwnsRegistry(account) }

@@ -45,7 +45,7 @@ func (r *Registry) dropUnnamed(ctx context.Context, repository string, manifests
 		unnamed = append(unnamed, d)
 	}
 	if len(images) == 0 {
-		if err := r.DeleteRepository(ctx, repository); err != nil {
+		if err := r.deleteRepository(repository); err != nil {
 			return err
 		}
 		removeEmpty(r.repositoryDir(r.storedName(repository)), r.repositoryDir(""))

@@ -7,9 +7,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/coracle-eks/coracle/internal/diskspace"
 )
@@ -61,6 +64,41 @@ func TestUploadPartsNeedSpace(t *testing.T) {
 	}
 	if r.space.reserved != 0 {
 		t.Errorf("%d bytes stay reserved", r.space.reserved)
+	}
+}
+
+// TestRepositoriesOfEKSAreReadOnly: whatever the caller has found out, nobody but the daemon changes what all pull.
+func TestRepositoriesOfEKSAreReadOnly(t *testing.T) {
+	t.Parallel()
+	r, _ := openOn(t)
+	var archive bytes.Buffer
+	pause := ECRHost("533267051163", "ap-east-2") + "/eks/pause"
+	if err := writeLayout(&archive, map[string]v1.Image{pause + ":3.10": randomImage(t)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Load(t.Context(), &archive, nobody{}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := r.Images(t.Context(), pause)
+	if err != nil || len(before) != 1 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	for _, name := range []string{pause, strings.ToUpper("877085696533.dkr.ecr.af-south-1.amazonaws.com") + "/eks/pause"} {
+		_, start := r.StartUpload(t.Context(), name)
+		_, put := r.PutManifest(t.Context(), name, "3.10", "", nil)
+		for what, err := range map[string]error{
+			"an upload": start, "a manifest": put, "a deleted repository": r.DeleteRepository(t.Context(), name),
+			"a deleted tag":   r.DeleteTag(t.Context(), name, "3.10"),
+			"a deleted image": r.DeleteImage(t.Context(), name, before[0].Digest, []string{"3.10"}),
+		} {
+			var refused *Refusal
+			if !errors.As(err, &refused) {
+				t.Errorf("%s of %s: %v", what, name, err)
+			}
+		}
+	}
+	if after, err := r.Images(t.Context(), pause); err != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("%+v became %+v, %v", before, after, err)
 	}
 }
 

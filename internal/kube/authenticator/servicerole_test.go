@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"github.com/coracle-eks/coracle/internal/aws/awstest"
 	coracleiam "github.com/coracle-eks/coracle/internal/aws/iam"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/kube/servicerole"
@@ -41,9 +41,9 @@ func TestRolesOfEKS(t *testing.T) {
 	}
 }
 
-// TestNobodyIsEKSByARN has an account of EKS's number from before it was refused, whose owner made a role of the name
-// of one of EKS's own. They assume it, and are nobody; EKS's own sessions of the same role are EKS, and are of no use
-// outside of the daemon.
+// TestNobodyIsEKSByARN has an account of EKS's number from before it was refused, and a role in it of the name of one
+// of EKS's own. Its credentials are refused. A session of the role that is not EKS's is nobody; EKS's own is EKS, and
+// of no use outside of the daemon.
 func TestNobodyIsEKSByARN(t *testing.T) {
 	t.Parallel()
 	r := newRealSTS(t)
@@ -51,29 +51,18 @@ func TestNobodyIsEKSByARN(t *testing.T) {
 	ctx, role := t.Context(), servicerole.Roles[0]
 	key, err := coracleiam.Bootstrap(ctx, r.aws.Store, servicerole.Account)
 	r.put(err)
-	owner := r.aws.IAM(aws.Credentials{AccessKeyID: key.ID, SecretAccessKey: key.Secret})
-	made, err := owner.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &role.Name, AssumeRolePolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + servicerole.Account +
-			`"},"Action":"sts:AssumeRole"}]}`)})
-	r.put(err)
-	_, err = owner.CreateUser(ctx, &iam.CreateUserInput{UserName: aws.String("eve")})
-	r.put(err)
-	_, err = owner.PutUserPolicy(ctx, &iam.PutUserPolicyInput{UserName: aws.String("eve"), PolicyName: aws.String("all"),
-		PolicyDocument: aws.String(
-			`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}}`)})
-	r.put(err)
-	eve, err := owner.CreateAccessKey(ctx, &iam.CreateAccessKeyInput{UserName: aws.String("eve")})
-	r.put(err)
 	r.put(coracleiam.EnsureServiceRole(ctx, r.aws.Store, servicerole.Account, role.Name, servicerole.Service))
-
-	out, err := r.aws.STS(aws.Credentials{AccessKeyID: *eve.AccessKey.AccessKeyId,
-		SecretAccessKey: *eve.AccessKey.SecretAccessKey}).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: made.Role.Arn,
-		RoleSessionName: aws.String(servicerole.Session)})
+	owner := aws.Credentials{AccessKeyID: key.ID, SecretAccessKey: key.Secret}
+	theirs, err := r.aws.Identity.ServiceRoleCredentials(servicerole.Account, role.Name, servicerole.Session).Retrieve(ctx)
 	r.put(err)
-	hers := aws.Credentials{AccessKeyID: *out.Credentials.AccessKeyId,
-		SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken}
-	if got := r.authenticate(r.token(hers, name, time.Now())); got.Authenticated || got.Error != errNotMapped.Error() {
-		t.Errorf("who assumes the role is %q (%s)", got.User.Username, got.Error)
+	for who, with := range map[string]aws.Credentials{"the owner": owner, "who assumed the role": theirs} {
+		if _, err := r.aws.STS(with).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}); awstest.Code(err) !=
+			"InvalidClientTokenId" {
+			t.Errorf("%s calls STS: %v", who, err)
+		}
+		if got := r.authenticate(r.token(with, name, time.Now())); got.Authenticated {
+			t.Errorf("%s is %q", who, got.User.Username)
+		}
 	}
 	own, err := r.aws.Identity.OwnRoleCredentials(servicerole.Account, role.Name, servicerole.Session,
 		servicerole.Principal).Retrieve(ctx)

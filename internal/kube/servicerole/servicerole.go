@@ -6,9 +6,9 @@
 // to users by [UserOf], whatever access entries and aws-auth say. The audit log and the log of the authenticator thus
 // show who EKS is in the same way as on AWS.
 //
-// Nobody but the service can have credentials of the roles: their trust policies name the service alone, and no daemon
-// starts that has the account for its own ([CheckAccounts]). The authenticator does not go by that: it demands that
-// [Principal] is sealed into the session, which the daemon alone does.
+// Nobody but the service can have credentials of the roles: their trust policies name the service alone, and the
+// account is Amazon's (package amazonaccount). The authenticator does not go by that: it demands that [Principal] is
+// sealed into the session, which the daemon alone does.
 package servicerole
 
 import (
@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,11 +25,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"k8s.io/client-go/rest"
+
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 )
 
 const (
 	// Account is the account of the service.
-	Account = "602401143452"
+	Account = amazonaccount.EKS
 	// Session is the name of the sessions of the roles.
 	Session = "EKSAuthTokenSession"
 	// Service is the service that the trust policies of the roles name.
@@ -53,17 +54,6 @@ type Role struct {
 var Roles = []Role{
 	{"AWSWesleyClusterManagerLambda-NodeManagerRole-1K0R8ACLE7Q2W", "eks:node-manager"},
 	{"AWSWesleyClusterManagerLambda-Add-AddonManagerRole-1K0R8ACLE7Q2W", "eks:addon-manager"},
-}
-
-// CheckAccounts refuses accounts of a daemon among which is the service's own, which an earlier version made on demand:
-// its owner could delete or change the roles.
-func CheckAccounts(accounts ...string) error {
-	if slices.Contains(accounts, Account) {
-		return errors.New("account " + Account + " is that of Amazon EKS, which no daemon has for its own since this " +
-			"version. Start the version that made it again, take what is in the account to another, and begin with " +
-			"another data directory (--data-dir)")
-	}
-	return nil
 }
 
 // UserOf returns the user of a role, given its ARN and what acts in the session; false for any other role, and for

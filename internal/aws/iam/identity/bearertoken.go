@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 )
 
@@ -43,6 +44,9 @@ func (i *Identity) OpenBearer(ctx context.Context, purpose Purpose, resource, to
 	who, err := i.resolveBearer(ctx, shown)
 	if err != nil {
 		return wire.Caller{}, err
+	}
+	if amazonaccount.Is(who.account) {
+		return wire.Caller{}, wire.ErrUnknownAccessKey
 	}
 	if purpose.endsWithCredentials() && strings.HasPrefix(who.session.AccessKeyID, LongTermKey) {
 		if _, err := i.longTerm(ctx, who.session.AccessKeyID); err != nil {

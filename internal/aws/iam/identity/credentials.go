@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/coracle-eks/coracle/internal/amazonaccount"
 	"github.com/coracle-eks/coracle/internal/aws/iam/policy"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -101,7 +102,7 @@ func (i *Identity) Lookup(ctx context.Context, accessKeyID, sessionToken string)
 
 func (i *Identity) longTerm(ctx context.Context, accessKeyID string) (*bearer, error) {
 	row, err := i.keys.Get(ctx, record.AccessKeyKey(accessKeyID))
-	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.Inactive {
+	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Value.Inactive || amazonaccount.Is(row.Value.Account)) {
 		return nil, wire.ErrUnknownAccessKey
 	}
 	if err != nil {
@@ -139,7 +140,11 @@ func (i *Identity) temporary(ctx context.Context, accessKeyID, token string) (*b
 	if err != nil {
 		return nil, err
 	}
-	if who.session.AccessKeyID != accessKeyID || who.session.Service != "" && !wire.IsInProcess(ctx) {
+	if who.session.AccessKeyID != accessKeyID {
+		return nil, wire.ErrUnknownAccessKey
+	}
+	// The sessions of EKS's own roles are of Amazon's account.
+	if (who.session.Service != "" || amazonaccount.Is(who.account)) && !wire.IsInProcess(ctx) {
 		return nil, wire.ErrUnknownAccessKey
 	}
 	return i.refreshBearer(ctx, shown, who)
