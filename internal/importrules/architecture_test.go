@@ -95,3 +95,58 @@ func TestEveryLibraryHasAReason(t *testing.T) {
 		}
 	}
 }
+
+// TestTheCodeIsFound follows the ways of "Find the code" in CONTRIBUTING.md: the files and directories of each exist,
+// and have the functions that it names.
+func TestTheCodeIsFound(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "\n## Find the code\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	ways := 0
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		ways++
+		var source strings.Builder
+		var functions []string
+		dir := ""
+		for _, match := range code.FindAllStringSubmatch(cells[2], -1) {
+			name := match[1]
+			if !strings.ContainsAny(name, "/.") {
+				functions = append(functions, name)
+				continue
+			}
+			if !strings.Contains(name, "/") {
+				name = path.Join(dir, name) // a file of the directory that was named before
+			}
+			info, err := os.Stat("../../" + name)
+			if err != nil {
+				t.Errorf("CONTRIBUTING.md leads to what does not exist: %v", err)
+				continue
+			}
+			if info.IsDir() {
+				dir = name
+				continue
+			}
+			file, err := os.ReadFile("../../" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(file)
+		}
+		for _, name := range functions {
+			if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + name + `\(`).MatchString(source.String()) {
+				t.Errorf("CONTRIBUTING.md leads to a function %s, which none of the files has that the line names", name)
+			}
+		}
+	}
+	if ways < 3 {
+		t.Errorf("CONTRIBUTING.md has %d ways to the code, want three or more", ways)
+	}
+}
