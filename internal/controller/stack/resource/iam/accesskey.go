@@ -15,16 +15,10 @@ type accessKeys struct{}
 
 func listKeys(ctx context.Context, c *iam.Client, user string, options ...func(*iam.Options)) (
 	[]types.AccessKeyMetadata, error) {
-	var all []types.AccessKeyMetadata
 	pages := iam.NewListAccessKeysPaginator(c, &iam.ListAccessKeysInput{UserName: &user})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx, options...)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.AccessKeyMetadata...)
-	}
-	return all, nil
+	return resource.ListAll(ctx, pages, func(page *iam.ListAccessKeysOutput) []types.AccessKeyMetadata {
+		return page.AccessKeyMetadata
+	}, options...)
 }
 
 // Create is part of [resource.Handler].

@@ -124,7 +124,7 @@ func anyList(texts []string) []any {
 	return list
 }
 
-// policySteps are the parts of an entity that its policies are.
+// policySteps returns the steps that apply the policies of an entity.
 func (e entity) policySteps() []resource.Step[*iam.Client] {
 	return []resource.Step[*iam.Client]{
 		{Properties: []string{"Policies"}, Run: e.setInline},
@@ -132,8 +132,8 @@ func (e entity) policySteps() []resource.Step[*iam.Client] {
 	}
 }
 
-// entityPolicy is the handler of AWS::IAM::RolePolicy and its like: one inline policy of one entity. property names the
-// property that has the name of the entity.
+// entityPolicy returns the handler of AWS::IAM::RolePolicy and its like: one inline policy of one entity. property
+// names the property that has the name of the entity.
 func entityPolicy(e entity, property string) resource.Handler {
 	names := func(r *resource.Request) (policy, name string) {
 		if policy, name, ok := strings.Cut(r.PhysicalID, "|"); ok {

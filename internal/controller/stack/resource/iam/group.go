@@ -32,16 +32,8 @@ var group = entity{
 		return out.PolicyDocument, nil
 	},
 	listInline: func(ctx context.Context, c *iam.Client, name string) ([]string, error) {
-		var all []string
 		pages := iam.NewListGroupPoliciesPaginator(c, &iam.ListGroupPoliciesInput{GroupName: &name})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, page.PolicyNames...)
-		}
-		return all, nil
+		return resource.ListAll(ctx, pages, func(page *iam.ListGroupPoliciesOutput) []string { return page.PolicyNames })
 	},
 	attach: func(ctx context.Context, c *iam.Client, name, arn string) error {
 		_, err := c.AttachGroupPolicy(ctx, &iam.AttachGroupPolicyInput{GroupName: &name, PolicyArn: &arn})
@@ -52,16 +44,10 @@ var group = entity{
 		return err
 	},
 	listAttached: func(ctx context.Context, c *iam.Client, name string) ([]string, error) {
-		var all []string
 		pages := iam.NewListAttachedGroupPoliciesPaginator(c, &iam.ListAttachedGroupPoliciesInput{GroupName: &name})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, policyARNs(page.AttachedPolicies)...)
-		}
-		return all, nil
+		return resource.ListAll(ctx, pages, func(page *iam.ListAttachedGroupPoliciesOutput) []string {
+			return policyARNs(page.AttachedPolicies)
+		})
 	},
 }
 

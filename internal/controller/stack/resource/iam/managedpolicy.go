@@ -95,16 +95,10 @@ func policyAttributes(_ *resource.Request, live *types.Policy) map[string]any {
 }
 
 func listVersions(ctx context.Context, c *iam.Client, arn string) ([]types.PolicyVersion, error) {
-	var all []types.PolicyVersion
 	pages := iam.NewListPolicyVersionsPaginator(c, &iam.ListPolicyVersionsInput{PolicyArn: &arn})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Versions...)
-	}
-	return all, nil
+	return resource.ListAll(ctx, pages, func(page *iam.ListPolicyVersionsOutput) []types.PolicyVersion {
+		return page.Versions
+	})
 }
 
 // putVersion makes the document the default version of the policy, in place of the oldest version where there are as

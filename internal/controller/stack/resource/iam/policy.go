@@ -51,12 +51,12 @@ type inlinePolicies struct{}
 
 // Create is part of [resource.Handler].
 func (inlinePolicies) Create(ctx context.Context, r *resource.Request) (resource.Result, error) {
-	return inlinePolicies{}.put(ctx, r, r.Name)
+	return inlinePolicies{}.ensure(ctx, r, r.Name)
 }
 
 // Update is part of [resource.Handler].
 func (inlinePolicies) Update(ctx context.Context, r *resource.Request) (resource.Result, error) {
-	out, err := inlinePolicies{}.put(ctx, r, r.PhysicalID)
+	out, err := inlinePolicies{}.ensure(ctx, r, r.PhysicalID)
 	if err != nil {
 		return out, err
 	}
@@ -67,7 +67,7 @@ func (inlinePolicies) Update(ctx context.Context, r *resource.Request) (resource
 	return out, deleteInline(ctx, newClient(r.Config), former, resource.Text(r.Previous["PolicyName"]))
 }
 
-func (inlinePolicies) put(ctx context.Context, r *resource.Request, id string) (resource.Result, error) {
+func (inlinePolicies) ensure(ctx context.Context, r *resource.Request, id string) (resource.Result, error) {
 	out := resource.Result{PhysicalID: id, Attributes: map[string]any{"Id": id}}
 	holders := holdersOf(r.Properties)
 	if len(holders) == 0 {

@@ -29,16 +29,8 @@ var role = entity{
 		return out.PolicyDocument, nil
 	},
 	listInline: func(ctx context.Context, c *iam.Client, name string) ([]string, error) {
-		var all []string
 		pages := iam.NewListRolePoliciesPaginator(c, &iam.ListRolePoliciesInput{RoleName: &name})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, page.PolicyNames...)
-		}
-		return all, nil
+		return resource.ListAll(ctx, pages, func(page *iam.ListRolePoliciesOutput) []string { return page.PolicyNames })
 	},
 	attach: func(ctx context.Context, c *iam.Client, name, arn string) error {
 		_, err := c.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &name, PolicyArn: &arn})
@@ -49,16 +41,10 @@ var role = entity{
 		return err
 	},
 	listAttached: func(ctx context.Context, c *iam.Client, name string) ([]string, error) {
-		var all []string
 		pages := iam.NewListAttachedRolePoliciesPaginator(c, &iam.ListAttachedRolePoliciesInput{RoleName: &name})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, policyARNs(page.AttachedPolicies)...)
-		}
-		return all, nil
+		return resource.ListAll(ctx, pages, func(page *iam.ListAttachedRolePoliciesOutput) []string {
+			return policyARNs(page.AttachedPolicies)
+		})
 	},
 }
 

@@ -29,16 +29,8 @@ var user = entity{
 		return out.PolicyDocument, nil
 	},
 	listInline: func(ctx context.Context, c *iam.Client, name string) ([]string, error) {
-		var all []string
 		pages := iam.NewListUserPoliciesPaginator(c, &iam.ListUserPoliciesInput{UserName: &name})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, page.PolicyNames...)
-		}
-		return all, nil
+		return resource.ListAll(ctx, pages, func(page *iam.ListUserPoliciesOutput) []string { return page.PolicyNames })
 	},
 	attach: func(ctx context.Context, c *iam.Client, name, arn string) error {
 		_, err := c.AttachUserPolicy(ctx, &iam.AttachUserPolicyInput{UserName: &name, PolicyArn: &arn})
@@ -49,16 +41,10 @@ var user = entity{
 		return err
 	},
 	listAttached: func(ctx context.Context, c *iam.Client, name string) ([]string, error) {
-		var all []string
 		pages := iam.NewListAttachedUserPoliciesPaginator(c, &iam.ListAttachedUserPoliciesInput{UserName: &name})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, policyARNs(page.AttachedPolicies)...)
-		}
-		return all, nil
+		return resource.ListAll(ctx, pages, func(page *iam.ListAttachedUserPoliciesOutput) []string {
+			return policyARNs(page.AttachedPolicies)
+		})
 	},
 }
 
@@ -172,17 +158,17 @@ var users = resource.Handle(resource.Table[*iam.Client, types.User]{
 	Properties: func(ctx context.Context, c *iam.Client, r *resource.Request, live *types.User) (map[string]any, error) {
 		properties := resource.Encode(live, nil)
 		pages := iam.NewListGroupsForUserPaginator(c, &iam.ListGroupsForUserInput{UserName: &r.PhysicalID})
-		var names []any
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			for _, g := range page.Groups {
-				names = append(names, aws.ToString(g.GroupName))
-			}
+		groups, err := resource.ListAll(ctx, pages, func(page *iam.ListGroupsForUserOutput) []types.Group {
+			return page.Groups
+		})
+		if err != nil {
+			return nil, err
 		}
-		if names != nil {
+		names := make([]any, len(groups))
+		for i, g := range groups {
+			names[i] = aws.ToString(g.GroupName)
+		}
+		if len(names) > 0 {
 			properties["Groups"] = names
 		}
 		return completeEntity(ctx, c, r, user, properties, live.PermissionsBoundary, live.Tags)

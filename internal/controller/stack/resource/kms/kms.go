@@ -211,16 +211,14 @@ func defaultPolicy(r *resource.Request) string {
 }
 
 func tagsOf(ctx context.Context, c *kms.Client, r *resource.Request) (map[string]string, error) {
-	tags := map[string]string{}
 	pages := kms.NewListResourceTagsPaginator(c, &kms.ListResourceTagsInput{KeyId: &r.PhysicalID})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range page.Tags {
-			tags[aws.ToString(t.TagKey)] = aws.ToString(t.TagValue)
-		}
+	list, err := resource.ListAll(ctx, pages, func(page *kms.ListResourceTagsOutput) []types.Tag { return page.Tags })
+	if err != nil {
+		return nil, err
+	}
+	tags := map[string]string{}
+	for _, t := range list {
+		tags[aws.ToString(t.TagKey)] = aws.ToString(t.TagValue)
 	}
 	return tags, nil
 }
