@@ -20,18 +20,18 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// World is the state of an account that a fact needs.
-type World string
+// State is the state of an account that a fact needs.
+type State string
 
 const (
 	// Empty is a region in which nothing was ever created.
-	Empty World = "empty"
+	Empty State = "empty"
 	// API is a region with clusters, and a fact that does not depend on them.
-	API World = "api"
+	API State = "api"
 	// Plain is a cluster that was created by the command line with nothing optional.
-	Plain World = "plain"
+	Plain State = "plain"
 	// Nodes is a cluster with access entries, its audit log enabled and a managed node group with nothing optional.
-	Nodes World = "nodes"
+	Nodes State = "nodes"
 )
 
 // Fact is one thing that EKS is known to answer. Exactly one of Is, Matches, Absent, Has, Names, Only, Fails and Min is
@@ -40,9 +40,9 @@ type Fact struct {
 	// ID names the fact: lower-case words with dashes between them.
 	ID string `yaml:"id"`
 	// On is where the fact holds.
-	On World `yaml:"on"`
-	// Ask is the command line of aws, kubectl or coracle, with the variables of the world. It changes nothing, unless
-	// it is refused, or is one of the commands with which the world was made.
+	On State `yaml:"on"`
+	// Ask is the command line of aws, kubectl or coracle, with the variables of the fixture. It changes nothing, unless
+	// it is refused, or is one of the commands with which the fixture was made.
 	Ask string `yaml:"ask"`
 	// Path selects a part of the answer, as the JSONPath of kubectl does: cluster.resourcesVpcConfig.subnetIds[0]. All
 	// of the answer without it.
@@ -106,7 +106,7 @@ func (f Fact) Validate() error {
 	if !id.MatchString(f.ID) {
 		report("the id %q is not made of lower-case words with dashes between them", f.ID)
 	}
-	if !slices.Contains([]World{Empty, API, Plain, Nodes}, f.On) {
+	if !slices.Contains([]State{Empty, API, Plain, Nodes}, f.On) {
 		report("on is %q, not empty, api, plain or nodes", f.On)
 	}
 	if program, _, _ := strings.Cut(f.Ask, " "); !slices.Contains([]string{"aws", "kubectl", "coracle"}, program) {
@@ -191,8 +191,8 @@ func (a Answer) failure() (code, message string) {
 	return "", strings.TrimSpace(a.Errs)
 }
 
-// Check returns how an answer differs from what EKS answers. The variables of the world stand in what the fact expects
-// ($CLUSTER).
+// Check returns how an answer differs from what EKS answers. The variables of the fixture stand in what the fact
+// expects ($CLUSTER).
 func (f Fact) Check(a Answer, variables map[string]string) error {
 	if f.Fails != "" {
 		return f.checkFailure(a, variables)
@@ -425,7 +425,7 @@ func expand(v any, variables map[string]string) any {
 	return v
 }
 
-// variable is the form of a variable of the world.
+// variable is the form of a variable of the fixture.
 var variable = regexp.MustCompile(`\$[A-Z_]+`)
 
 // replace replaces the variables of a text. Other text that looks like one stays.

@@ -19,7 +19,7 @@ import (
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
-// The commands with which the worlds are made. Facts about their answers ask the same.
+// The commands with which the fixtures are made. Facts about their answers ask the same.
 const (
 	createCluster = "aws eks create-cluster --name $CLUSTER --role-arn $ROLE --resources-vpc-config subnetIds=$SUBNETS"
 	withEntries   = createCluster + " --access-config authenticationMode=API_AND_CONFIG_MAP"
@@ -38,10 +38,10 @@ const (
 		`"Condition":{"DateGreaterThan":{"aws:CurrentTime":"2015-08-16T12:00:00Z"}}}}`
 )
 
-// world is where facts are asked.
-type world struct {
+// fixture is where facts are asked.
+type fixture struct {
 	*harness.Daemon
-	name       World
+	name       State
 	binary     string // the path of coracle
 	kubeconfig string
 	variables  map[string]string
@@ -53,10 +53,10 @@ type world struct {
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
-	byWorld := map[World][]Fact{}
+	byState := map[State][]Fact{}
 	for _, f := range load(t) {
 		if f.AppliesTo(kubernetes.Default) {
-			byWorld[f.On] = append(byWorld[f.On], f)
+			byState[f.On] = append(byState[f.On], f)
 		}
 	}
 	d := harness.Start(t)
@@ -67,14 +67,14 @@ func TestFacts(t *testing.T) {
 		"SUBNETS": strings.Join(subnets, ","), "TIME_POLICY": timePolicy, "NAME_POLICY": namePolicy,
 	}
 	createNodeRole(d)
-	t.Run("worlds", func(t *testing.T) { // ends when all have ended
-		for _, name := range []World{Nodes, Plain, API, Empty} { // the longest first
+	t.Run("fixtures", func(t *testing.T) { // ends when all have ended
+		for _, name := range []State{Nodes, Plain, API, Empty} { // the longest first
 			t.Run(string(name), func(t *testing.T) {
 				t.Parallel()
-				w := &world{Daemon: d, name: name, binary: harness.Binary(t), variables: maps.Clone(shared),
+				w := &fixture{Daemon: d, name: name, binary: harness.Binary(t), variables: maps.Clone(shared),
 					answers: map[string]Answer{}}
 				w.create(t)
-				w.compare(t, byWorld[name])
+				w.compare(t, byState[name])
 			})
 		}
 	})
@@ -91,8 +91,8 @@ func createNodeRole(d *harness.Daemon) {
 	}
 }
 
-// create makes the world.
-func (w *world) create(t *testing.T) {
+// create makes the fixture.
+func (w *fixture) create(t *testing.T) {
 	t.Helper()
 	switch w.name {
 	case Empty:
@@ -146,8 +146,8 @@ func (w *world) create(t *testing.T) {
 		"--timeout="+eventually.Limit.String())
 }
 
-// must makes a part of the world, and keeps the answer for the facts about it.
-func (w *world) must(t *testing.T, command string) {
+// must makes a part of the fixture, and keeps the answer for the facts about it.
+func (w *fixture) must(t *testing.T, command string) {
 	t.Helper()
 	if a := w.ask(command, false); a.Err != nil {
 		t.Fatalf("%s: %v\n%s%s", command, a.Err, a.Out, a.Errs)
@@ -155,7 +155,7 @@ func (w *world) must(t *testing.T, command string) {
 }
 
 // ask runs a command in a shell, unless it was run before and may not be repeated.
-func (w *world) ask(command string, again bool) Answer {
+func (w *fixture) ask(command string, again bool) Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a, known := w.answers[command]; known && !(again && !isCreation(command)) {
@@ -187,13 +187,13 @@ func (w *world) ask(command string, again bool) Answer {
 	return a
 }
 
-// isCreation reports whether a command made the world: it cannot be run again.
+// isCreation reports whether a command made the fixture: it cannot be run again.
 func isCreation(command string) bool {
 	return slices.Contains([]string{createCluster, withEntries, enableAudit, createNodegroup}, command)
 }
 
 // compare asks the facts, and those about nodes and audit events until all hold.
-func (w *world) compare(t *testing.T, facts []Fact) {
+func (w *fixture) compare(t *testing.T, facts []Fact) {
 	failures := map[string]error{} // by id, of those that differ
 	look := func(again bool) error {
 		var last error

@@ -24,7 +24,7 @@ const coreDNSPatch = `{"spec":{"template":{"metadata":{"annotations":{"eks.amazo
 
 // adoptCoreDNS makes CoreDNS an add-on whose pods run on Fargate.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html
-func (w *world) adoptCoreDNS() {
+func (w *fixture) adoptCoreDNS() {
 	w.AWS(nil, "eks", "create-addon", "--cluster-name", w.Cluster, "--addon-name", "coredns", "--configuration-values",
 		`{"computeType":"Fargate"}`, "--resolve-conflicts", "OVERWRITE")
 	eventually.Nil(w.t, "the add-on is active", func() error {
@@ -60,7 +60,7 @@ func (w *world) adoptCoreDNS() {
 }
 
 // checkAudit checks whom the audit log names for what Fargate does in the cluster.
-func (w *world) checkAudit(p pod) {
+func (w *fixture) checkAudit(p pod) {
 	w.t.Helper()
 	audit := func(object, namespace string, wanted ...string) {
 		w.t.Helper()
@@ -83,7 +83,7 @@ func (w *world) checkAudit(p pod) {
 }
 
 // checkNode checks the node of a pod, and returns its zone.
-func (w *world) checkNode(p pod) (zone string) {
+func (w *fixture) checkNode(p pod) (zone string) {
 	w.t.Helper()
 	eventually.Nil(w.t, "node "+p.Spec.NodeName+" is that of Fargate", func() error { // others complete its labels
 		var node clustertest.Node
@@ -118,7 +118,7 @@ func (w *world) checkNode(p pod) (zone string) {
 
 // administrator returns the path of a kubeconfig with a token of a service account: nobody logs in by IAM while the
 // daemon is down.
-func (w *world) administrator() string {
+func (w *fixture) administrator() string {
 	w.t.Helper()
 	w.Run(w.Config, "kubectl", "-n", "default", "create", "serviceaccount", "administrator")
 	w.Run(w.Config, "kubectl", "create", "clusterrolebinding", "administrator", "--clusterrole=cluster-admin",
@@ -137,7 +137,7 @@ func (w *world) administrator() string {
 }
 
 // missWebhook creates a pod while nobody answers for the webhook: the failure policy leaves it as it is.
-func (w *world) missWebhook(kubeconfig string) {
+func (w *fixture) missWebhook(kubeconfig string) {
 	w.t.Helper()
 	w.Run(kubeconfig, "kubectl", "create", "-f", w.file(fmt.Sprintf(single, "missed", "fargate", harness.Agnhost)))
 	scheduler := w.Run(kubeconfig, "kubectl", "-n", "fargate", "get", "pod", "missed", "-o",
@@ -162,7 +162,7 @@ spec:
 
 // fillMemory has a pod take more memory than its machine of 0.5 GB has: its container is killed, and restarted there. A
 // kubelet hears why (OOMKilled) with cgroup v2 alone, as it was not the container's own limit.
-func (w *world) fillMemory() {
+func (w *fixture) fillMemory() {
 	w.Apply(hungry)
 	w.Await("condition=Ready", "-n", "fargate", "pod/hungry")
 	var p pod

@@ -29,7 +29,7 @@ spec:
 `
 
 // only returns the pod of a workloadOfOne that is Ready.
-func (w *world) only(namespace, app string) pod {
+func (w *fixture) only(namespace, app string) pod {
 	w.t.Helper()
 	w.rollout(namespace, "deployment/"+app)
 	var found pod
@@ -48,7 +48,7 @@ func (w *world) only(namespace, app string) pod {
 
 // replaced waits until a Deployment has replaced a pod by another on another machine, and the first one's node and
 // network interface are gone.
-func (w *world) replaced(namespace, app string, first lease) {
+func (w *fixture) replaced(namespace, app string, first lease) {
 	w.t.Helper()
 	eventually.Nil(w.t, app+" is replaced", func() error {
 		for _, p := range w.pods(namespace, "app="+app) {
@@ -71,13 +71,13 @@ type lease struct {
 	machine, eni string
 }
 
-func (w *world) lease(p pod) lease {
+func (w *fixture) lease(p pod) lease {
 	w.t.Helper()
 	return lease{pod: p, machine: w.machines()[p.Spec.NodeName], eni: w.networkInterface(p).NetworkInterfaceId}
 }
 
 // gone waits until what a pod had is.
-func (w *world) gone(l lease) {
+func (w *fixture) gone(l lease) {
 	w.t.Helper()
 	eventually.Nil(w.t, "what "+l.pod.Metadata.Name+" had is gone", func() error {
 		for _, id := range w.machines() {
@@ -94,7 +94,7 @@ func (w *world) gone(l lease) {
 }
 
 // machines returns the IDs of the machines of Fargate by the names of their nodes.
-func (w *world) machines() map[string]string {
+func (w *fixture) machines() map[string]string {
 	w.t.Helper()
 	var status struct {
 		Instances []struct{ ID, Name, Type string }
@@ -113,7 +113,7 @@ func (w *world) machines() map[string]string {
 }
 
 // tells waits until an event of a pod contains what is wanted.
-func (w *world) tells(namespace, name, want string) {
+func (w *fixture) tells(namespace, name, want string) {
 	w.t.Helper()
 	eventually.Nil(w.t, "an event of "+name, func() error {
 		out, said, err := w.Try(w.Config, "kubectl", "-n", namespace, "get", "events", "--field-selector",
@@ -130,7 +130,7 @@ func (w *world) tells(namespace, name, want string) {
 
 // patch has two pods leave for a patch, of which a budget keeps one until it allows a disruption.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-patching.html
-func (w *world) patch() {
+func (w *fixture) patch() {
 	w.Apply(fmt.Sprintf(workloadOfOne, "free", "patched") + "---\n" + fmt.Sprintf(workloadOfOne, "kept", "patched") + `---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -168,7 +168,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: kept}}}
 }
 
 // killMachine kills the machine of a pod. A finalizer keeps the pod to be looked at.
-func (w *world) killMachine() {
+func (w *fixture) killMachine() {
 	w.Apply(fmt.Sprintf(workloadOfOne, "mortal", "fargate"))
 	first := w.lease(w.only("fargate", "mortal"))
 	name := first.pod.Metadata.Name

@@ -19,8 +19,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// world is a cluster without nodes, with private subnets.
-type world struct {
+// fixture is a cluster without nodes, with private subnets.
+type fixture struct {
 	*clustertest.Fixture
 	t       testing.TB
 	private []string         // subnets, in two zones
@@ -31,16 +31,16 @@ type world struct {
 // bareRole is the name of the pod execution role of the profile bare: one without permissions.
 const bareRole = "bare"
 
-// in returns the world for a test in it.
-func (w *world) in(t testing.TB) *world {
+// in returns the fixture for a test in it.
+func (w *fixture) in(t testing.TB) *fixture {
 	other := *w
 	other.t = t
 	return &other
 }
 
-func newWorld(t testing.TB, name string) *world {
+func newFixture(t testing.TB, name string) *fixture {
 	t.Helper()
-	w := &world{Fixture: clustertest.Empty(t, name, "1.35"), t: t}
+	w := &fixture{Fixture: clustertest.Empty(t, name, "1.35"), t: t}
 	w.AWS(nil, "eks", "update-cluster-config", "--name", name, "--logging",
 		`{"clusterLogging":[{"types":["audit"],"enabled":true}]}`)
 	w.AwaitStatus(name, "ACTIVE")
@@ -51,7 +51,7 @@ func newWorld(t testing.TB, name string) *world {
 
 // moreProfiles makes profiles for the namespaces of their names: one to patch, one in a subnet without a free address,
 // and one whose role may do nothing.
-func (w *world) moreProfiles() {
+func (w *fixture) moreProfiles() {
 	w.t.Helper()
 	small := w.SubnetBeside(w.private[0], "172.31.255.0/28")
 	var filler struct{ NetworkInterface networkInterface }
@@ -78,7 +78,7 @@ type networkInterface struct {
 }
 
 // networkInterface returns that of a pod.
-func (w *world) networkInterface(p pod) networkInterface {
+func (w *fixture) networkInterface(p pod) networkInterface {
 	w.t.Helper()
 	var out struct{ NetworkInterfaces []networkInterface }
 	w.AWS(&out, "ec2", "describe-network-interfaces", "--filters", "Name=addresses.private-ip-address,Values="+
@@ -107,7 +107,7 @@ type pod struct {
 
 type condition struct{ Type, Status, Reason string }
 
-func (w *world) pods(namespace, selector string) []pod {
+func (w *fixture) pods(namespace, selector string) []pod {
 	w.t.Helper()
 	var list struct{ Items []pod }
 	w.JSON(&list, "get", "pods", "-n", namespace, "-l", selector)
@@ -152,7 +152,7 @@ spec:
 // TestPodsWithoutNodes follows a Deployment in a namespace with a Fargate profile from the profile to its end.
 func TestPodsWithoutNodes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "ironman-2022")
+	w := newFixture(t, "ironman-2022")
 	w.FargateProfile(w.Cluster, "demo", w.role, w.private, "namespace=fargate")
 	if got := w.Run(w.Config, "kubectl", "get", "mutatingwebhookconfigurations", "-o", "name"); !strings.Contains(got,
 		"/0500-amazon-eks-fargate-mutation.amazonaws.com\n") {
@@ -191,12 +191,12 @@ func TestPodsWithoutNodes(t *testing.T) {
 
 	// What else happens to pods on Fargate.
 	t.Run("together", func(t *testing.T) {
-		for name, test := range map[string]func(*world){
-			"logs": (*world).followLogs, "files": (*world).shareFiles, "role": (*world).assumeRole,
-			"security groups": (*world).followPolicy, "patches": (*world).patch, "machine dies": (*world).killMachine,
-			"full subnet": (*world).fillSubnet, "role that may not pull": (*world).refuseImage,
-			"foreign pod": (*world).bindForeignPod, "disk": (*world).fillDisk, "memory": (*world).fillMemory,
-			"CoreDNS": (*world).adoptCoreDNS, "port forward": func(w *world) {
+		for name, test := range map[string]func(*fixture){
+			"logs": (*fixture).followLogs, "files": (*fixture).shareFiles, "role": (*fixture).assumeRole,
+			"security groups": (*fixture).followPolicy, "patches": (*fixture).patch, "machine dies": (*fixture).killMachine,
+			"full subnet": (*fixture).fillSubnet, "role that may not pull": (*fixture).refuseImage,
+			"foreign pod": (*fixture).bindForeignPod, "disk": (*fixture).fillDisk, "memory": (*fixture).fillMemory,
+			"CoreDNS": (*fixture).adoptCoreDNS, "port forward": func(w *fixture) {
 				w.PortForward("fargate", "pod/"+first, "8080")
 			},
 		} {
@@ -238,7 +238,7 @@ func TestPodsWithoutNodes(t *testing.T) {
 
 // shareFiles has two pods share a file system of EFS by a static volume, as Fargate has no others.
 // https://docs.aws.amazon.com/eks/latest/userguide/efs-csi.html
-func (w *world) shareFiles() {
+func (w *fixture) shareFiles() {
 	var files struct{ FileSystemId string }
 	w.AWS(&files, "efs", "create-file-system")
 	eventually.Nil(w.t, "the file system is available", func() error {
@@ -322,7 +322,7 @@ spec:
 `
 
 // file writes a file for a command.
-func (w *world) file(text string) string {
+func (w *fixture) file(text string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -332,7 +332,7 @@ func (w *world) file(text string) string {
 }
 
 // rollout waits for a workload, and tells what pods and nodes are like if it does not come.
-func (w *world) rollout(namespace, what string) {
+func (w *fixture) rollout(namespace, what string) {
 	w.t.Helper()
 	if _, _, err := w.Try(w.Config, "kubectl", "-n", namespace, "rollout", "status", what,
 		"--timeout=2m"); err != nil {
@@ -347,7 +347,7 @@ func (w *world) rollout(namespace, what string) {
 }
 
 // checkPod checks what Fargate makes of a pod, and returns the zone of its node.
-func (w *world) checkPod(p pod) (zone string) {
+func (w *fixture) checkPod(p pod) (zone string) {
 	w.t.Helper()
 	name := p.Metadata.Name
 	for what, is := range map[string][2]string{
@@ -382,7 +382,7 @@ func (w *world) checkPod(p pod) (zone string) {
 }
 
 // checkMachines checks that the machines of pods are Amazon's: what the account sees of them are network interfaces.
-func (w *world) checkMachines(pods []pod) {
+func (w *fixture) checkMachines(pods []pod) {
 	w.t.Helper()
 	for what, operation := range map[string]string{"Reservations": "describe-instances", "Volumes": "describe-volumes"} {
 		out := w.Run("", "aws", "ec2", operation, "--query", what, "--output", "json")
@@ -406,7 +406,7 @@ func (w *world) checkMachines(pods []pod) {
 var errStillThere = errors.New("it is still there")
 
 // awaitNothing waits until no node and no network interface of Fargate is left.
-func (w *world) awaitNothing() {
+func (w *fixture) awaitNothing() {
 	w.t.Helper()
 	eventually.Nil(w.t, "nodes and network interfaces go with their pods", func() error {
 		nodes, err := w.TryNodes()

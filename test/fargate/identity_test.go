@@ -29,7 +29,7 @@ spec:
 
 // assumeRole has a pod ask AWS who it is: the role of its service account, and nobody without that.
 // https://docs.aws.amazon.com/eks/latest/userguide/iam-roles-for-service-accounts.html
-func (w *world) assumeRole() {
+func (w *fixture) assumeRole() {
 	w.Run("", "coracle", "images", "load", "--data-dir", w.Dir, harness.WhoamiArchive(w.t))
 	issuer := strings.TrimSpace(w.Run("", "aws", "eks", "describe-cluster", "--name", w.Cluster, "--query",
 		"cluster.identity.oidc.issuer", "--output", "text"))
@@ -85,7 +85,7 @@ spec:
 
 // followPolicy has a pod with security groups of its own, and takes the rule away by which others reach it.
 // https://docs.aws.amazon.com/eks/latest/userguide/security-groups-for-pods.html
-func (w *world) followPolicy() {
+func (w *fixture) followPolicy() {
 	vpc := strings.TrimSpace(w.Run("", "aws", "ec2", "describe-subnets", "--subnet-ids", w.private[0], "--query",
 		"Subnets[0].VpcId", "--output", "text"))
 	var group struct{ GroupId string }

@@ -41,7 +41,7 @@ func TestAnIPv6Cluster(t *testing.T) {
 	d.AWS(nil, "eks", "create-cluster", "--name", name, "--kubernetes-version", "1.35", "--role-arn", d.ClusterRole(),
 		"--resources-vpc-config", "subnetIds="+strings.Join(slices.Concat(public, private), ","),
 		"--kubernetes-network-config", "ipFamily=ipv6")
-	w := &world{Fixture: clustertest.Of(t, d, name), t: t}
+	w := &fixture{Fixture: clustertest.Of(t, d, name), t: t}
 	d.AWS(nil, "ec2", "authorize-security-group-egress", "--group-id", w.Group, "--ip-permissions",
 		"IpProtocol=-1,Ipv6Ranges=[{CidrIpv6=::/0}]")
 	d.FargateProfile(name, "demo", d.PodExecutionRole(name), private, "namespace=fargate")

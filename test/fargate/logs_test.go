@@ -12,7 +12,7 @@ import (
 )
 
 // followLogs follows what a pod prints to CloudWatch Logs.
-func (w *world) followLogs() {
+func (w *fixture) followLogs() {
 	w.AWS(nil, "iam", "put-role-policy", "--role-name", harness.PodExecutionRole, "--policy-name", "logs",
 		"--policy-document", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["logs:CreateLogStream",
 		"logs:CreateLogGroup",		"logs:DescribeLogStreams","logs:PutLogEvents","logs:PutRetentionPolicy"],"Resource":"*"}]}`)
@@ -51,7 +51,7 @@ spec:
 }
 
 // logged waits until an event of the pods' log group that a filter pattern finds has all these parts.
-func (w *world) logged(pattern string, parts ...string) {
+func (w *fixture) logged(pattern string, parts ...string) {
 	w.t.Helper()
 	eventually.Nil(w.t, "what a pod prints is in CloudWatch Logs", func() error {
 		out, refused, err := w.Try("", "aws", "logs", "filter-log-events", "--log-group-name", "fargate-pods",
@@ -82,7 +82,7 @@ spec:
 
 // endJob follows a Job to its end: the machine of its pod stays, with the log, until the Job is deleted.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate.html
-func (w *world) endJob() {
+func (w *fixture) endJob() {
 	w.Await("condition=complete", "-n", "fargate", "job/printer")
 	w.logged("printed", "printed by a job", `"pod_name":"printer-`)
 	if got := w.Run(w.Config, "kubectl", "-n", "fargate", "logs", "job/printer"); got != "printed by a job\n" {

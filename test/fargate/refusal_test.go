@@ -21,7 +21,7 @@ spec:
 `
 
 // fillSubnet has a pod wait for an address, and frees one.
-func (w *world) fillSubnet() {
+func (w *fixture) fillSubnet() {
 	w.Apply(fmt.Sprintf(single, "late", "small", harness.Agnhost))
 	w.tells("small", "late", "FailedScheduling: The specified subnet does not have enough free addresses to satisfy the "+
 		"request.")
@@ -37,7 +37,7 @@ func (w *world) fillSubnet() {
 }
 
 // refuseImage has a pod execution role without permissions pull an image of ECR, and then with them.
-func (w *world) refuseImage() {
+func (w *fixture) refuseImage() {
 	const image = "111122223333.dkr.ecr." + harness.Region + ".amazonaws.com/private:v1"
 	w.AWS(nil, "ecr", "create-repository", "--repository-name", "private")
 	w.Run("", "coracle", "images", "load", "--data-dir", w.Dir, harness.PauseArchive(w.t, image))
@@ -60,7 +60,7 @@ spec:
 `
 
 // bindForeignPod binds another pod to the node of a Fargate pod, as an administrator of the cluster can.
-func (w *world) bindForeignPod() {
+func (w *fixture) bindForeignPod() {
 	before := w.pods("fargate", "app=web")[0]
 	w.Apply(foreign)
 	w.Run(w.Config, "kubectl", "create", "--raw", "/api/v1/namespaces/default/pods/foreign/binding", "-f", w.file(
@@ -82,7 +82,7 @@ func (w *world) bindForeignPod() {
 }
 
 // fillDisk has a pod write more than it may have. It is not evicted: pods on Fargate are critical.
-func (w *world) fillDisk() {
+func (w *fixture) fillDisk() {
 	if err := rootvolume.Check(); err != nil {
 		w.t.Skip(err)
 	}

@@ -75,7 +75,7 @@ func FuzzBind(f *testing.F) {
 		if err != nil {
 			return
 		}
-		inputs := world(make(map[string]ParameterInput))
+		inputs := platformInputs(make(map[string]ParameterInput))
 		for _, name := range parsed.Parameters() {
 			if len(name)%2 == 0 {
 				inputs.Parameters[name] = ParameterInput{Value: value}

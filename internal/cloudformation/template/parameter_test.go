@@ -84,7 +84,7 @@ func TestValuesOfParameters(t *testing.T) {
 		{"Type: 'AWS::SSM::Parameter::Name'", "/platform/value:3", ""},
 		{"Type: 'AWS::SSM::Parameter::Name'", "/nope", "Parameter validation failed: parameter value /nope for parameter name P does not exist"},
 	} {
-		_, err := bindText(t, "Parameters: {P: {"+test.declared+"}}\n"+gateway, world(given("P", test.value)))
+		_, err := bindText(t, "Parameters: {P: {"+test.declared+"}}\n"+gateway, platformInputs(given("P", test.value)))
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -99,7 +99,7 @@ func TestPreviousValues(t *testing.T) {
 	t.Parallel()
 	const body = "Parameters: {P: {Type: String}, S: {Type: 'AWS::SSM::Parameter::Value<String>', Default: /platform/value:3}}\n" + gateway
 	before, resolved := "before", "at the beginning"
-	b, err := bindText(t, body, world(map[string]ParameterInput{"P": {UsePrevious: true, Previous: &before},
+	b, err := bindText(t, body, platformInputs(map[string]ParameterInput{"P": {UsePrevious: true, Previous: &before},
 		"S": {Value: "/gone", Resolved: &resolved}}))
 	if err != nil {
 		t.Fatal(err)
@@ -107,11 +107,11 @@ func TestPreviousValues(t *testing.T) {
 	if p := b.Parameters(); p[0].Value != before || p[1].Value != "/gone" || p[1].ResolvedValue != resolved {
 		t.Errorf("parameters are %v", p)
 	}
-	_, err = bindText(t, body, world(map[string]ParameterInput{"P": {UsePrevious: true}}))
+	_, err = bindText(t, body, platformInputs(map[string]ParameterInput{"P": {UsePrevious: true}}))
 	if err == nil || err.Error() != "Parameters: [P] must have values" {
 		t.Errorf("no previous value: %v", err)
 	}
-	_, err = bindText(t, body, world(given("P", "a", "Q", "b", "R", "c")))
+	_, err = bindText(t, body, platformInputs(given("P", "a", "Q", "b", "R", "c")))
 	if err == nil || err.Error() != "Parameters: [Q, R] do not exist in the template" {
 		t.Errorf("unknown parameters: %v", err)
 	}

@@ -33,8 +33,8 @@ func (m made) Attribute(id, name string) (any, bool, error) {
 	return "att-" + id + "-" + name, !slices.Contains(m.not, id), nil
 }
 
-// world answers what the platform template asks.
-func world(parameters map[string]ParameterInput) Inputs {
+// platformInputs answers what the platform template asks.
+func platformInputs(parameters map[string]ParameterInput) Inputs {
 	return Inputs{Parameters: parameters, Pseudo: testPseudo,
 		Zones: func(_ context.Context, region string) ([]string, error) {
 			return []string{region + "a", region + "b"}, nil
@@ -149,7 +149,7 @@ func TestPlatform(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	body := readTestdata(t, "platform.yaml")
-	b, err := bindText(t, body, world(given("VpcId", "vpc-1")))
+	b, err := bindText(t, body, platformInputs(given("VpcId", "vpc-1")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestPlatformOfProduction(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	b, err := bindText(t, readTestdata(t, "platform.yaml"),
-		world(given("VpcId", "vpc-1", "Environment", "prod", "Nodes", "10")))
+		platformInputs(given("VpcId", "vpc-1", "Environment", "prod", "Nodes", "10")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,11 +230,12 @@ func TestPlatformOfProduction(t *testing.T) {
 		"version":   {given("VpcId", "vpc-1", "Version", "1.3"), "Parameter 'Version' must be one of AllowedValues"},
 		"no image":  {given("VpcId", "vpc-1", "ImageId", "/nope"), "Unable to fetch parameters [/nope] from parameter store for this account."},
 	} {
-		if _, err := bindText(t, readTestdata(t, "platform.yaml"), world(test.parameters)); err == nil || err.Error() != test.want {
+		_, err := bindText(t, readTestdata(t, "platform.yaml"), platformInputs(test.parameters))
+		if err == nil || err.Error() != test.want {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)
 		}
 	}
-	failed := world(given("VpcId", "vpc-1"))
+	failed := platformInputs(given("VpcId", "vpc-1"))
 	failed.Parameter = func(context.Context, string, bool) (StoredParameter, error) {
 		return StoredParameter{}, errors.New("throttled")
 	}

@@ -47,7 +47,7 @@ Resources:
 
 func TestFunctions(t *testing.T) {
 	t.Parallel()
-	inputs := world(nil)
+	inputs := platformInputs(nil)
 	inputs.StackOutput = func(_ context.Context, o StackOutput) (string, error) {
 		return o.StackName + "/" + o.OutputName + "/" + o.Region + "/" + o.RoleARN, nil
 	}
@@ -148,7 +148,7 @@ func TestUnknown(t *testing.T) {
 		`{a: [!Ref VPC, b]}`:                   `{"a":[` + unknown + `,"b"]}`,
 		`!If [Holds, b, !Ref VPC]`:             `"b"`,
 	} {
-		got, err := evaluateText(t, value, world(nil), made{not: []string{"VPC"}})
+		got, err := evaluateText(t, value, platformInputs(nil), made{not: []string{"VPC"}})
 		if err != nil || got != want {
 			t.Errorf("%s: got %s, %v, want %s", value, got, err, want)
 		}
@@ -184,7 +184,7 @@ func TestDynamicReferences(t *testing.T) {
 		return bindText(t, "Parameters: {P: {Type: String, Default: 'x{{resolve:ssm:/platform/value:3}}'}}\n"+
 			"Resources:\n  P1: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: "+value+"}}\n"+
 			"  U: {Type: AWS::IAM::User, Properties: {LoginProfile: {Password: '{{resolve:ssm-secure:/platform/secure:1}}'}}}\n"+
-			"Outputs: {O: {Value: 'a {{resolve:ssm:/platform/value:3}}'}, P: {Value: !Ref P}}\n", world(nil))
+			"Outputs: {O: {Value: 'a {{resolve:ssm:/platform/value:3}}'}, P: {Value: !Ref P}}\n", platformInputs(nil))
 	}
 	for value, want := range map[string]string{
 		`'{{resolve:ssm:/platform/value:3}}'`:                                  "three",

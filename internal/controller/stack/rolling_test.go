@@ -35,7 +35,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/store"
 )
 
-// groups is a world with EC2 and Auto Scaling, their controllers, and the handlers of their types. Only the machines
+// groups is a fixture with EC2 and Auto Scaling, their controllers, and the handlers of their types. Only the machines
 // are make-believe.
 type groups struct {
 	*fixture
