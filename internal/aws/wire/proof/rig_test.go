@@ -93,8 +93,7 @@ func newRig() *rig {
 	}
 	r.mux.Register(
 		wire.STS,
-		wire.HandleUnsigned(func(_ context.Context, in *sts.AssumeRoleWithSAMLInput) (*sts.AssumeRoleWithSAMLOutput,
-			error) {
+		wire.HandleUnsigned(func(_ context.Context, in *sts.AssumeRoleWithSAMLInput) (*sts.AssumeRoleWithSAMLOutput, error) {
 			return answerOf[*sts.AssumeRoleWithSAMLOutput](r, "sts.AssumeRoleWithSAML", in)
 		}),
 		wire.HandleUnsigned(func(
