@@ -40,10 +40,7 @@ func createAccount(ctx context.Context, w io.Writer, dir datadir.Dir, account st
 		return err
 	}
 	_, err = fmt.Fprintf(
-		w,
-		"Account %s is there. Use it with:\n  eval \"$(coracle env --account %s)\"\n",
-		a.Account,
-		a.Account,
+		w, "Account %s is there. Use it with:\n  eval \"$(coracle env --account %s)\"\n", a.Account, a.Account,
 	)
 	return err
 }

@@ -72,12 +72,8 @@ is the timeline of all of that type. The cluster must have its audit log switche
 			}
 			o.Style = outputStyle(o, noColor)
 			return audit.Run(
-				cmd.Context(),
-				cmd.OutOrStdout(),
-				cmd.ErrOrStderr(),
-				eks.NewFromConfig(config),
-				cloudwatchlogs.NewFromConfig(config),
-				o,
+				cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), eks.NewFromConfig(config),
+				cloudwatchlogs.NewFromConfig(config), o,
 			)
 		},
 	}

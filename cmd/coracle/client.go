@@ -16,13 +16,8 @@ import (
 // first account. With environment, the variables that "coracle env" prints take precedence, if all that are needed are
 // set, so that a command can act as a user of IAM. The error says when the daemon is not running.
 func clientConfig(dir datadir.Dir, environment bool) (aws.Config, error) {
-	endpoint, id, secret := os.Getenv(
-		"AWS_ENDPOINT_URL",
-	), os.Getenv(
-		"AWS_ACCESS_KEY_ID",
-	), os.Getenv(
-		"AWS_SECRET_ACCESS_KEY",
-	)
+	endpoint := os.Getenv("AWS_ENDPOINT_URL")
+	id, secret := os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY")
 	if environment && endpoint != "" && id != "" && secret != "" {
 		region := os.Getenv("AWS_REGION")
 		if region == "" {

@@ -90,9 +90,7 @@ func stopDaemon(ctx context.Context, dir datadir.Dir) (running int, err error) {
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf(
-				"the daemon (process %d) was told to stop and still runs: kill -9 %d ends it; clusters keep running",
-				pid,
-				pid,
+				"the daemon (process %d) was told to stop and still runs: kill -9 %d ends it; clusters keep running", pid, pid,
 			)
 		case <-poll.C:
 		}

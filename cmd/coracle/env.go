@@ -67,9 +67,7 @@ func printEnv(w, warn io.Writer, dir datadir.Dir, account, region string) error 
 	case !ok:
 		return fmt.Errorf(
 			"there is no account %s; there are %s: make it with \"coracle account create %s\"",
-			account,
-			strings.Join(slices.Sorted(maps.Keys(all)), ", "),
-			account,
+			account, strings.Join(slices.Sorted(maps.Keys(all)), ", "), account,
 		)
 	}
 	if _, held, err := dir.Holder(); err == nil && !held {

@@ -32,9 +32,7 @@ func resetCommand() *cobra.Command {
 			}
 			if !yes {
 				fmt.Fprintf(
-					cmd.ErrOrStderr(),
-					"This deletes all clusters, users and files in %s for good. Type yes to go on: ",
-					dir,
+					cmd.ErrOrStderr(), "This deletes all clusters, users and files in %s for good. Type yes to go on: ", dir,
 				)
 				answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 				if strings.TrimSpace(answer) != "yes" {

@@ -111,10 +111,7 @@ func restored(m backup.Manifest, dir datadir.Dir, progress func(string), err err
 	progress(
 		fmt.Sprintf(
 			"restored %s from the backup of %s that was taken at %s. \"coracle up%s\" starts its clusters again.",
-			dir,
-			m.DataDir,
-			m.Taken.Format(time.RFC3339),
-			dataDirFlag(dir),
+			dir, m.DataDir, m.Taken.Format(time.RFC3339), dataDirFlag(dir),
 		),
 	)
 	if n := len(m.Volumes); n > 0 {

@@ -113,7 +113,7 @@ func cutAttr(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// givenArgs are the flags that were given, for another coracle.
+// givenArgs returns the flags that were given, for another coracle.
 func (f *serveFlags) givenArgs(flags *pflag.FlagSet) []string {
 	var args []string
 	for _, name := range f.names {

@@ -113,9 +113,7 @@ func startDaemon(ctx context.Context, dir datadir.Dir, args []string, progress f
 		case <-ctx.Done():
 			return false, fmt.Errorf(
 				"the daemon is not healthy after %s: %w; its log is %s",
-				time.Since(began).Round(time.Second),
-				problem,
-				dir.ServeLog(),
+				time.Since(began).Round(time.Second), problem, dir.ServeLog(),
 			)
 		case <-poll.C:
 		}

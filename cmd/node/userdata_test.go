@@ -183,8 +183,8 @@ func TestWrongUserData(t *testing.T) {
 				})
 				return
 			}
-			if !strings.Contains(strings.Join(r.FailedUnits, " "), test.failed) || !strings.Contains(r.Failure,
-				test.failure) {
+			if !strings.Contains(strings.Join(r.FailedUnits, " "), test.failed) ||
+				!strings.Contains(r.Failure, test.failure) {
 				t.Errorf("the report is %+v", r)
 			}
 			if test.failed == "cloud-final.service" {

@@ -19,8 +19,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // tell runs the command over a log, at noon of the day on which the corpus was recorded.
-func tell(t testing.TB, logs *fakeLogs, args, namespace string, change func(*audit.Options)) (out, notes string,
-	err error) {
+func tell(t testing.TB, logs *fakeLogs, args, namespace string, change func(*audit.Options)) (
+	out, notes string, err error) {
 	t.Helper()
 	targets, err := audit.Targets(words(args), namespace)
 	if err != nil {

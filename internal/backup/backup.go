@@ -95,8 +95,8 @@ var errNotWhole = errors.New("it is damaged")
 
 // Write writes a backup of dir to w. It returns the volumes whose content could not be copied, and the reasons: whoever
 // has one of them keeps nobody from a backup of all others.
-func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from Sources) (missing map[string]string,
-	err error) {
+func Write(ctx context.Context, w io.Writer, dir datadir.Dir, m Manifest, from Sources) (
+	missing map[string]string, err error) {
 	m.Format = format
 	if from.Contents != nil { // what has a record then is there, whatever is deleted meanwhile
 		if err := from.Contents.Hold(); err != nil {

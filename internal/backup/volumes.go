@@ -38,8 +38,8 @@ const (
 
 // addVolumes adds the content of volumes: of each the parts that are not empty, by their offsets, and its size. It
 // returns those whose content could not be copied, and why.
-func (a *archive) addVolumes(ctx context.Context, contents Contents, scratchDir string) (missing map[string]string,
-	err error) {
+func (a *archive) addVolumes(ctx context.Context, contents Contents, scratchDir string) (
+	missing map[string]string, err error) {
 	missing = map[string]string{}
 	for _, id := range contents.IDs() {
 		reason, err := a.addVolume(ctx, contents, id, scratchDir)

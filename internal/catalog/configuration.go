@@ -76,7 +76,8 @@ func (v Version) Check(ctx context.Context, configuration string) error {
 	return err
 }
 
-// readConfiguration is the value of a text of JSON or YAML, nil for none. Integers are int64, other numbers float64.
+// readConfiguration returns the value of a text of JSON or YAML, nil for none. Integers are int64, other numbers
+// float64.
 func readConfiguration(text string) (value any, err error) {
 	if len(text) > maxConfiguration {
 		return nil, &ConfigurationError{Unreadable: fmt.Errorf("it is larger than %d KiB", maxConfiguration>>10)}
@@ -106,7 +107,7 @@ func readConfiguration(text string) (value any, err error) {
 	return value, nil
 }
 
-// decodeConfiguration is a configuration, nil for none.
+// decodeConfiguration returns a configuration, nil for none.
 func decodeConfiguration(text string) (map[string]any, error) {
 	value, err := readConfiguration(text)
 	if err != nil || value == nil {
@@ -139,7 +140,7 @@ func mergeValues(defaults, configured map[string]any) map[string]any {
 	return out
 }
 
-// differently is a value with the same form in which every leaf says something else.
+// differently returns a value with the same form in which every leaf says something else.
 func differently(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -23,8 +23,8 @@ func openCertificateAuthority(dir datadir.Dir) (certificateAuthority, error) {
 }
 
 // Sign returns a certificate for servers of those names.
-func (a certificateAuthority) Sign(key crypto.PublicKey, names []string, now time.Time) (text, chain []byte,
-	err error) {
+func (a certificateAuthority) Sign(key crypto.PublicKey, names []string, now time.Time) (
+	text, chain []byte, err error) {
 	leaf := pki.Leaf{DNSNames: names, Server: true}
 	const longest = 64 // of a common name
 	if len(names[0]) <= longest {

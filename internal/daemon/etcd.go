@@ -160,8 +160,8 @@ func failureReason(file string) string {
 			return said
 		}
 		var entry struct{ Level, Msg, Error string }
-		if json.Unmarshal([]byte(line), &entry) == nil && slices.Contains([]string{"error", "panic", "fatal"},
-			entry.Level) {
+		if json.Unmarshal([]byte(line), &entry) == nil &&
+			slices.Contains([]string{"error", "panic", "fatal"}, entry.Level) {
 			return strings.TrimSuffix(entry.Msg+": "+entry.Error, ": ")
 		}
 	}

@@ -68,8 +68,8 @@ type fargateMachines struct {
 }
 
 // Launch makes the machine with the kubelet of the version that the cluster's control plane serves.
-func (m fargateMachines) Launch(ctx context.Context, l fargate.Launch) (record.Instance, record.NetworkInterface,
-	error) {
+func (m fargateMachines) Launch(ctx context.Context, l fargate.Launch) (
+	record.Instance, record.NetworkInterface, error) {
 	plane, err := record.ControlPlanes(m.store).Get(ctx, record.ClusterKey(l.Account, l.Region, l.Machine.Cluster))
 	if err != nil {
 		return record.Instance{}, record.NetworkInterface{}, err

@@ -174,8 +174,8 @@ func (d *daemon) profileCredentials(ctx context.Context, instance record.Instanc
 }
 
 // instanceCredentials returns credentials of the role of an instance, in a session named after the instance.
-func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instance, role string) (aws.Credentials,
-	error) {
+func (d *daemon) instanceCredentials(ctx context.Context, instance record.Instance, role string) (
+	aws.Credentials, error) {
 	r, err := record.Roles(d.store).Get(ctx, record.RoleKey(instance.Account, role))
 	if err != nil {
 		return aws.Credentials{}, fmt.Errorf("role %s: %w", role, err)

@@ -499,9 +499,7 @@ func (t *tour) upgradeCluster(ctx context.Context) error {
 	if got := aws.ToString(cluster.Version); got != t.to.Minor {
 		return fmt.Errorf(
 			"the cluster is at version %s after an upgrade to %s: see aws eks list-updates --name %s",
-			got,
-			t.to.Minor,
-			t.Cluster,
+			got, t.to.Minor, t.Cluster,
 		)
 	}
 	t.printResult(fmt.Sprintf("ACTIVE after %s", time.Since(began).Round(10*time.Millisecond)))

@@ -159,8 +159,7 @@ func (t *tour) runPods(ctx context.Context) error {
 	logs := []string{"--namespace", "harbour", "logs", "deployment/" + lookout, "--tail", "1"}
 	t.explain(
 		"They can be entered, and say what they do.",
-		"kubectl "+strings.Join(command, " "),
-		"kubectl "+strings.Join(logs, " "),
+		"kubectl "+strings.Join(command, " "), "kubectl "+strings.Join(logs, " "),
 	)
 	for _, args := range [][]string{command, logs} {
 		if err := t.kubectl(ctx, t.sts, args...); err != nil {

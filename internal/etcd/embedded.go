@@ -144,8 +144,7 @@ func (e *Embedded) Connect(ctx context.Context) (*Connection, error) {
 // enableAuthentication creates root and turns authentication on, as far as that is not done
 // yet. It is safe to repeat after a crash at any point.
 func enableAuthentication(ctx context.Context, client *clientv3.Client) error {
-	status, err := retryRead(ctx, func(ctx context.Context) (*clientv3.AuthStatusResponse,
-		error) {
+	status, err := retryRead(ctx, func(ctx context.Context) (*clientv3.AuthStatusResponse, error) {
 		return client.AuthStatus(ctx)
 	})
 	if err != nil {

@@ -453,8 +453,7 @@ func TestAPanicOfEtcdIsNotHiddenByTheLeases(t *testing.T) {
 			}
 		}()
 		_, err := s.interceptUnary(as("cluster-a"), &pb.LeaseGrantRequest{TTL: 60}, nil,
-			func(context.Context, any) (any,
-				error) {
+			func(context.Context, any) (any, error) {
 				panic("broken")
 			})
 		t.Errorf("the handler did not panic: %v", err)

@@ -145,8 +145,8 @@ func TestAFloodingClusterFillsItsShareOnly(t *testing.T) {
 			if err != nil || !deletion.Succeeded {
 				t.Fatalf("a full cluster may not delete: %v", err)
 			}
-			if _, err := evil.Put(ctx, "/clusters/evil/a", strings.Repeat("x", 100_000)); !errors.Is(err,
-				rpctypes.ErrNoSpace) {
+			_, err = evil.Put(ctx, "/clusters/evil/a", strings.Repeat("x", 100_000))
+			if !errors.Is(err, rpctypes.ErrNoSpace) {
 				t.Errorf("a cluster whose history is still there writes: %v, want no space", err)
 			}
 			compact(t, c)

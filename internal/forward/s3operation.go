@@ -266,7 +266,7 @@ func (in *s3Request) actionsNeeded() ([]string, error) {
 	return all, nil
 }
 
-// s3BodyLimit is the BodyLimit of Amazon S3: of DeleteObjects, whose body says what is deleted.
+// s3BodyLimit returns the BodyLimit of Amazon S3: of DeleteObjects, whose body says what is deleted.
 func s3BodyLimit(r *http.Request) int64 {
 	if r.Method == http.MethodPost && r.URL.Query().Has("delete") {
 		return maxDeletion

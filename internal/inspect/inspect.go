@@ -29,8 +29,8 @@ import (
 const reader = "eks:support-engineer"
 
 // readerConfig returns the configuration of the reader's clients of a cluster's API server, by kubectl.
-func (i *Inspector) readerConfig(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) (*rest.Config,
-	error) {
+func (i *Inspector) readerConfig(ctx context.Context, cluster record.Cluster, plane record.ControlPlane) (
+	*rest.Config, error) {
 	config, err := i.o.Config(ctx, cluster, reader, "system:masters")
 	if err != nil {
 		return nil, err
@@ -229,11 +229,7 @@ func (i *Inspector) addonOf(ctx context.Context, cluster record.Cluster, asked a
 
 // planRequest returns what a request would do, as the controller of add-ons finds out before it does anything.
 func (i *Inspector) planRequest(
-	ctx context.Context,
-	cluster record.Cluster,
-	plane record.ControlPlane,
-	asked askedObject,
-	w fields.WhatIf,
+	ctx context.Context, cluster record.Cluster, plane record.ControlPlane, asked askedObject, w fields.WhatIf,
 	objects *objects,
 ) (*fields.Plan, error) {
 	entry, err := i.findAddon(ctx, cluster, plane, asked, w)
@@ -279,10 +275,7 @@ func (i *Inspector) planRequest(
 		return nil, &admin.Refused{
 			Reason: fmt.Sprintf(
 				"the add-on %s has no version %q for Kubernetes %s; there are: %s",
-				entry.Name,
-				wanted.Version,
-				plane.Version,
-				strings.Join(versionsFor(entry, plane.Version), ", "),
+				entry.Name, wanted.Version, plane.Version, strings.Join(versionsFor(entry, plane.Version), ", "),
 			),
 		}
 	}
@@ -338,11 +331,7 @@ func (i *Inspector) planRequest(
 
 // findAddon returns the add-on of the catalog that a request is about: by its name, or because it has the object.
 func (i *Inspector) findAddon(
-	ctx context.Context,
-	cluster record.Cluster,
-	plane record.ControlPlane,
-	asked askedObject,
-	w fields.WhatIf,
+	ctx context.Context, cluster record.Cluster, plane record.ControlPlane, asked askedObject, w fields.WhatIf,
 ) (catalog.Addon, error) {
 	if w.Addon == "" {
 		has, err := i.addonOf(ctx, cluster, asked)
@@ -394,8 +383,7 @@ func (i *Inspector) findAddon(
 	return catalog.Addon{}, &admin.Refused{
 		Reason: fmt.Sprintf(
 			"no add-on has a %s, so none would change it; name the one that you mean with --addon, of: %s",
-			asked,
-			strings.Join(names, ", "),
+			asked, strings.Join(names, ", "),
 		),
 	}
 }

@@ -188,21 +188,21 @@ type StackImportedValue struct {
 	OperationID           string // of the stack, in which the value was used last
 }
 
-// StackKey is the key of a stack, and of its StackState.
+// StackKey returns the key of a stack, and of its StackState.
 func StackKey(account, region, id string) string { return store.Key(account, region, id) }
 
-// StackNameKey is the key of a stack's name.
+// StackNameKey returns the key of a stack's name.
 func StackNameKey(account, region, name string) string { return store.Key(account, region, name) }
 
-// StackRevisionKey is the key of a revision of a stack, and of its template.
+// StackRevisionKey returns the key of a revision of a stack, and of its template.
 func StackRevisionKey(account, region, stackID, revision string) string {
 	return store.Key(account, region, stackID, revision)
 }
 
-// StackExportKey is the key of an export.
+// StackExportKey returns the key of an export.
 func StackExportKey(account, region, name string) string { return store.Key(account, region, name) }
 
-// StackImportedValueKey is the key of a stack's use of an export.
+// StackImportedValueKey returns the key of a stack's use of an export.
 func StackImportedValueKey(account, region, name, stackID string) string {
 	return store.Key(account, region, name, stackID)
 }

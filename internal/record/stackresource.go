@@ -197,27 +197,27 @@ type StackDriftDetection struct {
 	Drifted     int32
 }
 
-// StackResourceKey is the key of a resource of a stack.
+// StackResourceKey returns the key of a resource of a stack.
 func StackResourceKey(account, region, stackID, logicalID string) string {
 	return store.Key(account, region, stackID, logicalID)
 }
 
-// StackSignalKey is the key of a signal.
+// StackSignalKey returns the key of a signal.
 func StackSignalKey(account, region, stackID, logicalID, uniqueID string) string {
 	return store.Key(account, region, stackID, logicalID, uniqueID)
 }
 
-// StackEventKey is the key of an event: events sort by their time.
+// StackEventKey returns the key of an event: events sort by their time.
 func StackEventKey(account, region, stackID string, at time.Time, id string) string {
 	return store.Key(account, region, stackID, at.UTC().Format("20060102150405.000000000"), id)
 }
 
-// ChangeSetKey is the key of a change set.
+// ChangeSetKey returns the key of a change set.
 func ChangeSetKey(account, region, stackID, name string) string {
 	return store.Key(account, region, stackID, name)
 }
 
-// StackDriftDetectionKey is the key of a detection of drift.
+// StackDriftDetectionKey returns the key of a detection of drift.
 func StackDriftDetectionKey(account, region, id string) string { return store.Key(account, region, id) }
 
 // StackResources returns the table.

@@ -166,8 +166,7 @@ func endDaemon(ctx context.Context, dir datadir.Dir, progress func(string)) erro
 	if pid <= 0 {
 		return fmt.Errorf(
 			"%s is held by a process that it does not name: find it with \"fuser %s\" and end it",
-			dir.LockFile(),
-			dir.LockFile(),
+			dir.LockFile(), dir.LockFile(),
 		)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -180,9 +179,7 @@ func endDaemon(ctx context.Context, dir datadir.Dir, progress func(string)) erro
 		}
 	}
 	return fmt.Errorf(
-		"the daemon (process %d) does not end on SIGKILL; it is stuck in the kernel: see /proc/%d/stack",
-		pid,
-		pid,
+		"the daemon (process %d) does not end on SIGKILL; it is stuck in the kernel: see /proc/%d/stack", pid, pid,
 	)
 }
 

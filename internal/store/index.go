@@ -38,8 +38,8 @@ func (i *tableIndex[T]) List(ctx context.Context, value string) ([]Row[T], error
 	return rows, err
 }
 
-func (i *tableIndex[T]) Page(ctx context.Context, value, after string, limit int) (rows []Row[T], next string,
-	err error) {
+func (i *tableIndex[T]) Page(ctx context.Context, value, after string, limit int) (
+	rows []Row[T], next string, err error) {
 	var all []found
 	more := false
 	i.ascend(value, after, func(key string) bool {

@@ -210,8 +210,8 @@ func TestModifyLeavesSharedValuesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := errors.New("stop")
-	if _, err := boats.Modify(ctx, "a", func(b *boat) error { b.Tags["k"] = "new"; return stop }); !errors.Is(err,
-		stop) {
+	_, err = boats.Modify(ctx, "a", func(b *boat) error { b.Tags["k"] = "new"; return stop })
+	if !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
 	if now, _ := boats.Get(ctx, "a"); now.Value.Tags["k"] != "old" || before.Value.Tags["k"] != "old" {

@@ -29,8 +29,8 @@ func SocketBuffers(t testing.TB, c net.Conn) (receive, send int) {
 }
 
 // DialedBuffers returns the buffers of a connection that dial makes to a listener of the test.
-func DialedBuffers(t testing.TB, dial func(ctx context.Context, network, address string) (net.Conn, error)) (receive,
-	send int) {
+func DialedBuffers(t testing.TB, dial func(ctx context.Context, network, address string) (net.Conn, error)) (
+	receive, send int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

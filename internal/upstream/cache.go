@@ -164,8 +164,8 @@ func (c *cache) ensureBuilt(ctx context.Context, a artifact, report func(Progres
 
 // joinBuild joins the build of an artifact, and starts it if there is none. leave reports whether no other caller waits
 // for the build.
-func (c *cache) joinBuild(ctx context.Context, a artifact, report func(Progress)) (_ *sharedBuild,
-	leave func() (last bool)) {
+func (c *cache) joinBuild(ctx context.Context, a artifact, report func(Progress)) (
+	_ *sharedBuild, leave func() (last bool)) {
 	key := a.dir + " " + a.version
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,10 +35,10 @@ func (c *cluster) takeover() {
 		"! daemonset/aws-node would conflict", "conflicts with kubectl-client-side-apply over",
 		`.spec.template.spec.containers[name="aws-node"].image`)
 	told = c.fields(node, "-n", "kube-system", "--addon-version", other, "--resolve-conflicts", "OVERWRITE")
-	if !regexp.MustCompile(`(?m)^kubectl-client-side-apply +[┃┆] - +image: \S+/amazon-k8s-cni:`+
-		regexp.QuoteMeta(standard)).MatchString(told) ||
-		!regexp.MustCompile(`(?m)^eks +[┃┆] \+ +image: \S+/amazon-k8s-cni:`+regexp.QuoteMeta(other)+"$").MatchString(
-			told) {
+	const image = `image: \S+/amazon-k8s-cni:`
+	lost := `(?m)^kubectl-client-side-apply +[┃┆] - +` + image + regexp.QuoteMeta(standard)
+	gained := `(?m)^eks +[┃┆] \+ +` + image + regexp.QuoteMeta(other) + "$"
+	if !regexp.MustCompile(lost).MatchString(told) || !regexp.MustCompile(gained).MatchString(told) {
 		c.t.Errorf("coracle fields does not foretell the image:\n%s", told)
 	}
 

@@ -287,8 +287,8 @@ func (f *fleet) addresses() string {
 		}
 		found = nil
 		for _, eni := range out.NetworkInterfaces {
-			if eni.Attachment == nil || eni.Attachment.InstanceId == nil || !slices.Contains(f.ids,
-				*eni.Attachment.InstanceId) {
+			if eni.Attachment == nil || eni.Attachment.InstanceId == nil ||
+				!slices.Contains(f.ids, *eni.Attachment.InstanceId) {
 				return eventually.Never(fmt.Errorf("%s belongs to no instance: %s", *eni.NetworkInterfaceId,
 					harness.Text(eni.Attachment)))
 			}

@@ -119,9 +119,7 @@ var groupPaths = []path{
 				w.me.asg.TerminateInstanceInAutoScalingGroup(
 					w.t.Context(),
 					&autoscaling.TerminateInstanceInAutoScalingGroupInput{
-						AutoScalingGroupName: p(
-							"own",
-						), InstanceId: &w.id, ShouldDecrementDesiredCapacity: aws.Bool(false),
+						AutoScalingGroupName: p("own"), InstanceId: &w.id, ShouldDecrementDesiredCapacity: aws.Bool(false),
 					},
 				),
 			)

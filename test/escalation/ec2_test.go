@@ -406,9 +406,7 @@ func fleet(version string, overrides ...ec2types.FleetLaunchTemplateOverridesReq
 		out, err := w.me.ec2.CreateFleet(w.t.Context(), &ec2.CreateFleetInput{
 			Type: ec2types.FleetTypeInstant,
 			TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
-				TotalTargetCapacity: aws.Int32(
-					1,
-				), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand,
+				TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand,
 			},
 			LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
 				LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{

@@ -89,9 +89,7 @@ func asItIs(*fixture, *eks.CreateNodegroupInput) {}
 
 // templated changes a node group to launch from the first version of the launch template, without an image of its own.
 func templated(w *fixture, in *eks.CreateNodegroupInput) {
-	in.NodeRole, in.LaunchTemplate = p(
-		prefix+"role/node",
-	), &ekstypes.LaunchTemplateSpecification{
+	in.NodeRole, in.LaunchTemplate = p(prefix+"role/node"), &ekstypes.LaunchTemplateSpecification{
 		Id:      &w.id,
 		Version: p("1"),
 	}
@@ -181,9 +179,7 @@ var eksPaths = []path{
 			allow("eks:CreateAccessEntry").when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers"),
 		},
 		stops: []statement{
-			allow(
-				"eks:CreateAccessEntry",
-			).when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers", "admins"),
+			allow("eks:CreateAccessEntry").when("ForAllValues:StringEquals", "eks:kubernetesGroups", "viewers", "admins"),
 		},
 		try: createsEntry(
 			func(in *eks.CreateAccessEntryInput) { in.KubernetesGroups = []string{"viewers", "admins"} },
@@ -228,9 +224,7 @@ var eksPaths = []path{
 			allow("eks:AssociateAccessPolicy").when("ForAllValues:StringEquals", "eks:namespaces", "apps"),
 		},
 		stops: []statement{
-			allow(
-				"eks:AssociateAccessPolicy",
-			).when("ForAllValues:StringEquals", "eks:namespaces", "apps", "kube-system"),
+			allow("eks:AssociateAccessPolicy").when("ForAllValues:StringEquals", "eks:namespaces", "apps", "kube-system"),
 		},
 		try: associatesPolicy(
 			&ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"apps", "kube-system"}},
@@ -288,9 +282,7 @@ var eksPaths = []path{
 		name: "eks: CreateNodegroup with PassRole for another cluster", given: (*fixture).cluster,
 		needs: []statement{
 			allow(
-				"eks:*",
-				"ec2:*",
-				"iam:CreateServiceLinkedRole",
+				"eks:*", "ec2:*", "iam:CreateServiceLinkedRole",
 			), passAdmin().when("ArnLike", "iam:AssociatedResourceArn", "arn:aws:eks:*:*:nodegroup/other/*"),
 		},
 		stops: []statement{
@@ -317,12 +309,7 @@ var eksPaths = []path{
 	{
 		name: "eks: CreateNodegroup of a launch template, in a subnet of others beside one's own", given: nodeTemplate,
 		needs: []statement{
-			allow(
-				"eks:*",
-				"iam:*",
-				"ec2:Describe*",
-				"ec2:CreateTags",
-			), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
+			allow("eks:*", "iam:*", "ec2:Describe*", "ec2:CreateTags"), allow("ec2:RunInstances").except(ec2ARN("subnet/*")),
 			allow("ec2:RunInstances").on(ec2ARN("subnet/*")).when("StringEquals", "ec2:AvailabilityZone", region+"a"),
 		},
 		stops: []statement{allow("ec2:RunInstances").on(ec2ARN("subnet/*"))},
@@ -357,9 +344,7 @@ var eksPaths = []path{
 		}, stops: []statement{allow("ec2:RunInstances")},
 		try: func(w *fixture) error {
 			return failed(w.me.eks.UpdateNodegroupVersion(w.t.Context(), &eks.UpdateNodegroupVersionInput{
-				ClusterName: p(
-					"dev",
-				), NodegroupName: p("nodes"), LaunchTemplate: &ekstypes.LaunchTemplateSpecification{Id: &w.id,
+				ClusterName: p("dev"), NodegroupName: p("nodes"), LaunchTemplate: &ekstypes.LaunchTemplateSpecification{Id: &w.id,
 					Version: p("2")},
 			}))
 		},
@@ -432,9 +417,7 @@ var eksPaths = []path{
 		},
 		try: func(w *fixture) error {
 			return failed(w.me.eks.UpdateClusterConfig(w.t.Context(), &eks.UpdateClusterConfigInput{
-				Name: p(
-					"old",
-				), AccessConfig: &ekstypes.UpdateAccessConfigRequest{
+				Name: p("old"), AccessConfig: &ekstypes.UpdateAccessConfigRequest{
 					AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 			}))
 		},

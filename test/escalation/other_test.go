@@ -31,9 +31,7 @@ func parameter(w *fixture) {
 // puts overwrites the parameter, as mallory.
 func puts(w *fixture) error {
 	return failed(w.me.ssm.PutParameter(w.t.Context(), &ssm.PutParameterInput{
-		Name: p(
-			imageName,
-		), Value: p("ami-00000000000000bad"), Type: ssmtypes.ParameterTypeString, Overwrite: aws.Bool(true),
+		Name: p(imageName), Value: p("ami-00000000000000bad"), Type: ssmtypes.ParameterTypeString, Overwrite: aws.Bool(true),
 	}))
 }
 

@@ -248,9 +248,7 @@ var sessionPaths = []path{
 		given: func(w *fixture) {
 			vault("StringLike", "aws:PrincipalTag/team", "*")(w)
 			w.do(w.root.iam.PutRolePolicy(w.t.Context(), &iam.PutRolePolicyInput{
-				RoleName: p(
-					"vault",
-				), PolicyName: p("may"),
+				RoleName: p("vault"), PolicyName: p("may"),
 				PolicyDocument: p(document(allow("iam:*").when("StringEquals", "aws:PrincipalTag/team", "admins"))),
 			}))
 			w.do(w.root.iam.TagRole(w.t.Context(), &iam.TagRoleInput{

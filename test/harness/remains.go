@@ -51,8 +51,8 @@ func (d *Daemon) remains() []string {
 		found = append(found, "lines of /etc/hosts")
 	}
 	// Without root, nobody could make a table nor see it.
-	if tables, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(tables),
-		owner) {
+	if tables, err := exec.Command("nft", "list", "tables").Output(); err == nil &&
+		strings.Contains(string(tables), owner) {
 		found = append(found, "nftables table coracle-"+owner)
 	}
 	return found

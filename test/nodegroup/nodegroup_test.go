@@ -212,8 +212,7 @@ func (c *cluster) activities(scalingGroup string) string {
 // nodes returns the nodes of a node group.
 func (c *cluster) nodes(nodegroup string) []clustertest.Node {
 	c.t.Helper()
-	return slices.DeleteFunc(c.Nodes(), func(
-		n clustertest.Node) bool {
+	return slices.DeleteFunc(c.Nodes(), func(n clustertest.Node) bool {
 		return n.Metadata.Labels["eks.amazonaws.com/nodegroup"] != nodegroup
 	})
 }

@@ -29,8 +29,8 @@ func (s *Service) GetCertificate(ctx context.Context, in *acm.GetCertificateInpu
 }
 
 // ExportCertificate returns no private key: no certificate can be exported.
-func (s *Service) ExportCertificate(ctx context.Context, in *acm.ExportCertificateInput) (*acm.ExportCertificateOutput,
-	error) {
+func (s *Service) ExportCertificate(ctx context.Context, in *acm.ExportCertificateInput) (
+	*acm.ExportCertificateOutput, error) {
 	row, err := s.find(ctx, in.CertificateArn)
 	if err != nil {
 		return nil, err

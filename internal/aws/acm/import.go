@@ -15,8 +15,8 @@ import (
 )
 
 // importTargets returns what ImportCertificate needs permission for: another certificate, or the one that it replaces.
-func (s *Service) importTargets(ctx context.Context, action string, in *acm.ImportCertificateInput) ([]wire.Target,
-	error) {
+func (s *Service) importTargets(ctx context.Context, action string, in *acm.ImportCertificateInput) (
+	[]wire.Target, error) {
 	if in.CertificateArn == nil {
 		return creationTargets(ctx, action, map[string][]string{}, in.Tags), nil
 	}
@@ -27,8 +27,8 @@ func (s *Service) importTargets(ctx context.Context, action string, in *acm.Impo
 
 // ImportCertificate keeps a certificate, or puts it in the place of one that was imported before.
 // https://docs.aws.amazon.com/acm/latest/userguide/import-certificate-prerequisites.html
-func (s *Service) ImportCertificate(ctx context.Context, in *acm.ImportCertificateInput) (*acm.ImportCertificateOutput,
-	error) {
+func (s *Service) ImportCertificate(ctx context.Context, in *acm.ImportCertificateInput) (
+	*acm.ImportCertificateOutput, error) {
 	given, err := parseImport(in, s.now())
 	if err != nil {
 		return nil, err

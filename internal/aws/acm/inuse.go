@@ -41,8 +41,8 @@ func (s *Service) unchangedUse(ctx context.Context, key string) (store.Op, error
 }
 
 // DeleteCertificate deletes a certificate that no load balancer uses, with its private key.
-func (s *Service) DeleteCertificate(ctx context.Context, in *acm.DeleteCertificateInput) (*acm.DeleteCertificateOutput,
-	error) {
+func (s *Service) DeleteCertificate(ctx context.Context, in *acm.DeleteCertificateInput) (
+	*acm.DeleteCertificateOutput, error) {
 	for {
 		row, err := s.find(ctx, in.CertificateArn)
 		if err != nil {

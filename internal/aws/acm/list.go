@@ -21,8 +21,8 @@ var usualKeyTypes = []types.KeyAlgorithm{types.KeyAlgorithmRsa1024, types.KeyAlg
 const maxSummaryNames = 100
 
 // ListCertificates lists the certificates of the account in the region.
-func (s *Service) ListCertificates(ctx context.Context, in *acm.ListCertificatesInput) (*acm.ListCertificatesOutput,
-	error) {
+func (s *Service) ListCertificates(ctx context.Context, in *acm.ListCertificatesInput) (
+	*acm.ListCertificatesOutput, error) {
 	if (in.SortBy == "") != (in.SortOrder == "") {
 		return nil, validation("SortBy and SortOrder must be specified together.")
 	}

@@ -13,8 +13,8 @@ import (
 
 // RenewCertificate has a certificate issued again. On AWS, only exported certificates can be renewed before they are
 // due.
-func (s *Service) RenewCertificate(ctx context.Context, in *acm.RenewCertificateInput) (*acm.RenewCertificateOutput,
-	error) {
+func (s *Service) RenewCertificate(ctx context.Context, in *acm.RenewCertificateInput) (
+	*acm.RenewCertificateOutput, error) {
 	err := s.modify(ctx, in.CertificateArn, func(c *record.Certificate) error {
 		switch {
 		case c.Type != types.CertificateTypeAmazonIssued:

@@ -51,8 +51,8 @@ func reservedTag(key string) error {
 }
 
 // addTagsTargets returns what AddTagsToCertificate needs permission for.
-func (s *Service) addTagsTargets(ctx context.Context, action string, in *acm.AddTagsToCertificateInput) ([]wire.Target,
-	error) {
+func (s *Service) addTagsTargets(ctx context.Context, action string, in *acm.AddTagsToCertificateInput) (
+	[]wire.Target, error) {
 	t, err := s.target(ctx, action, in.CertificateArn)
 	addRequestTags(t, in.Tags)
 	return []wire.Target{t}, err

@@ -199,8 +199,7 @@ func TestBadRequests(t *testing.T) {
 			create(func(in *autoscaling.CreateAutoScalingGroupInput) { in.LaunchTemplate.LaunchTemplateId = &noImage }),
 			"ValidationError", "You must use a valid fully-formed launch template."},
 		{"create of a template with no image",
-			create(func(
-				in *autoscaling.CreateAutoScalingGroupInput) {
+			create(func(in *autoscaling.CreateAutoScalingGroupInput) {
 				in.LaunchTemplate.LaunchTemplateId = &badImage
 			}), "ValidationError", "ami-0123456789abcdef0"},
 		{"create with a target group", create(func(in *autoscaling.CreateAutoScalingGroupInput) {

@@ -418,9 +418,8 @@ func (c settings) apply(g *record.AutoScalingGroup) error {
 		}
 	}
 	if c.distribution != nil {
-		if !slices.Contains(c.distribution.CapacityDistributionStrategy.Values(),
-			c.distribution.CapacityDistributionStrategy) {
-			return validation("CapacityDistributionStrategy %s is invalid", c.distribution.CapacityDistributionStrategy)
+		if strategy := c.distribution.CapacityDistributionStrategy; !slices.Contains(strategy.Values(), strategy) {
+			return validation("CapacityDistributionStrategy %s is invalid", strategy)
 		}
 		g.ZoneDistribution = c.distribution
 	}

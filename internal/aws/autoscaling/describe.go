@@ -194,8 +194,8 @@ func showTag(group string, t record.AutoScalingTag) types.TagDescription {
 }
 
 // instancesOf returns the instances of all groups, by the group's ID, and how many more each has in its warm pool.
-func (s *Service) instancesOf(ctx context.Context, at scope) (members map[string][]types.Instance,
-	warm map[string]int32, err error) {
+func (s *Service) instancesOf(ctx context.Context, at scope) (
+	members map[string][]types.Instance, warm map[string]int32, err error) {
 	rows, err := s.instances.List(ctx, at.keyPrefix())
 	if err != nil {
 		return nil, nil, err

@@ -354,9 +354,7 @@ func (w *fixture) tags(id string) map[string]string {
 // alive returns the instances that EC2 has running or pending.
 func (w *fixture) alive() []ec2types.Instance {
 	w.t.Helper()
-	out := awstest.Must[*ec2.DescribeInstancesOutput](
-		w.t,
-	)(
+	out := awstest.Must[*ec2.DescribeInstancesOutput](w.t)(
 		w.ec2.DescribeInstances(w.t.Context(), &ec2.DescribeInstancesInput{
 			Filters: []ec2types.Filter{{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}}},
 		}),

@@ -93,9 +93,7 @@ func TestAGroupsLife(t *testing.T) {
 
 	// An instance that a user terminates goes with the capacity, or is replaced.
 	left := w.in("nodes", types.LifecycleStateInService)
-	out := awstest.Must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](
-		t,
-	)(
+	out := awstest.Must[*autoscaling.TerminateInstanceInAutoScalingGroupOutput](t)(
 		w.TerminateInstanceInAutoScalingGroup(ctx,
 			&autoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &left[0],
 				ShouldDecrementDesiredCapacity: aws.Bool(true)}),

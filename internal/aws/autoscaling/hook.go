@@ -197,8 +197,8 @@ func (s *Service) DescribeLifecycleHookTypes(context.Context, *autoscaling.Descr
 }
 
 // findAction finds the lifecycle action that a request names by its token, or by the instance that waits.
-func (s *Service) findAction(ctx context.Context, group, hook, token, instance *string) (record.AutoScalingInstance,
-	record.AutoScalingAction, error) {
+func (s *Service) findAction(ctx context.Context, group, hook, token, instance *string) (
+	record.AutoScalingInstance, record.AutoScalingAction, error) {
 	row, err := s.getGroup(ctx, group)
 	if err != nil {
 		return record.AutoScalingInstance{}, record.AutoScalingAction{}, err

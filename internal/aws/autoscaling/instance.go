@@ -162,8 +162,8 @@ func (s *Service) instanceHandlers() []wire.Handler {
 // TerminateInstanceInAutoScalingGroup terminates an instance; another takes its place unless the desired capacity goes
 // down with it.
 func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context,
-	in *autoscaling.TerminateInstanceInAutoScalingGroupInput) (*autoscaling.TerminateInstanceInAutoScalingGroupOutput,
-	error) {
+	in *autoscaling.TerminateInstanceInAutoScalingGroupInput) (
+	*autoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
 	if in.InstanceId == nil || len(in.InstanceIds) > 0 {
 		return nil,
 			validation("InstanceId is required: coracle terminates one instance per request, and takes no InstanceIds")
@@ -257,9 +257,9 @@ func (s *Service) eachMember(ctx context.Context, group *string, ids []string, d
 // DetachInstances takes instances out of a group and leaves them running.
 func (s *Service) DetachInstances(ctx context.Context, in *autoscaling.DetachInstancesInput) (
 	*autoscaling.DetachInstancesOutput, error) {
-	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup,
-		i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
-		error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(
+		g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string,
+	) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
 		if i.State != types.LifecycleStateInService && i.State != types.LifecycleStateStandby {
 			return nil, nil, validation("The instance %s is not in InService or Standby.", i.ID)
 		}
@@ -283,11 +283,11 @@ func (s *Service) DetachInstances(ctx context.Context, in *autoscaling.DetachIns
 }
 
 // EnterStandby takes instances out of service, running and in the group.
-func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandbyInput) (*autoscaling.EnterStandbyOutput,
-	error) {
-	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup,
-		i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
-		error) {
+func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandbyInput) (
+	*autoscaling.EnterStandbyOutput, error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(
+		g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string,
+	) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
 		if i.State != types.LifecycleStateInService {
 			return nil, nil, validation("The instance %s is not in InService.", i.ID)
 		}
@@ -314,11 +314,11 @@ func (s *Service) EnterStandby(ctx context.Context, in *autoscaling.EnterStandby
 }
 
 // ExitStandby puts instances that are in standby into service again.
-func (s *Service) ExitStandby(ctx context.Context, in *autoscaling.ExitStandbyInput) (*autoscaling.ExitStandbyOutput,
-	error) {
-	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *record.AutoScalingGroup,
-		i record.AutoScalingInstance, description *string) (func(*record.AutoScalingOrder), *record.AutoScalingRequest,
-		error) {
+func (s *Service) ExitStandby(ctx context.Context, in *autoscaling.ExitStandbyInput) (
+	*autoscaling.ExitStandbyOutput, error) {
+	activities, err := s.eachMember(ctx, in.AutoScalingGroupName, in.InstanceIds, func(
+		g *record.AutoScalingGroup, i record.AutoScalingInstance, description *string,
+	) (func(*record.AutoScalingOrder), *record.AutoScalingRequest, error) {
 		if i.State != types.LifecycleStateStandby {
 			return nil, nil, validation("The instance %s is not in Standby.", i.ID)
 		}

@@ -26,8 +26,8 @@ func (w *fixture) failedWith(message string) types.Activity {
 	var found types.Activity
 	w.eventually("a launch fails with "+message, func() bool {
 		for _, a := range w.activities("nodes") {
-			if a.StatusCode == types.ScalingActivityStatusCodeFailed && strings.Contains(aws.ToString(a.StatusMessage),
-				message) {
+			if a.StatusCode == types.ScalingActivityStatusCodeFailed &&
+				strings.Contains(aws.ToString(a.StatusMessage), message) {
 				found = a
 				return true
 			}

@@ -16,9 +16,7 @@ import (
 
 func (w *fixture) hook(name, transition, result string, timeout int32) {
 	w.t.Helper()
-	awstest.Must[*autoscaling.PutLifecycleHookOutput](
-		w.t,
-	)(
+	awstest.Must[*autoscaling.PutLifecycleHookOutput](w.t)(
 		w.PutLifecycleHook(w.t.Context(), &autoscaling.PutLifecycleHookInput{
 			AutoScalingGroupName: aws.String("nodes"), LifecycleHookName: &name,
 			LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_" + transition), DefaultResult: &result,

@@ -200,8 +200,8 @@ func cutPolicyARN(arn string) (group, name string, ok bool) {
 }
 
 // DeletePolicy deletes a scaling policy.
-func (s *Service) DeletePolicy(ctx context.Context, in *autoscaling.DeletePolicyInput) (*autoscaling.DeletePolicyOutput,
-	error) {
+func (s *Service) DeletePolicy(ctx context.Context, in *autoscaling.DeletePolicyInput) (
+	*autoscaling.DeletePolicyOutput, error) {
 	row, err := s.findPolicy(ctx, in.AutoScalingGroupName, in.PolicyName)
 	if err == nil {
 		err = s.policies.Delete(ctx, row)

@@ -76,8 +76,9 @@ func (s *Service) processHandlers() []wire.Handler {
 // SuspendProcesses stops processes of a group, or all.
 func (s *Service) SuspendProcesses(ctx context.Context, in *autoscaling.SuspendProcessesInput) (
 	*autoscaling.SuspendProcessesOutput, error) {
-	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(suspended map[string]string,
-		p string) {
+	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(
+		suspended map[string]string, p string,
+	) {
 		if suspended[p] == "" {
 			suspended[p] = "User suspended at " + formatTime(s.timestamp())
 		}
@@ -91,8 +92,9 @@ func (s *Service) SuspendProcesses(ctx context.Context, in *autoscaling.SuspendP
 // ResumeProcesses lets processes of a group run again, or all.
 func (s *Service) ResumeProcesses(ctx context.Context, in *autoscaling.ResumeProcessesInput) (
 	*autoscaling.ResumeProcessesOutput, error) {
-	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(suspended map[string]string,
-		p string) {
+	err := s.setProcesses(ctx, in.AutoScalingGroupName, in.ScalingProcesses, func(
+		suspended map[string]string, p string,
+	) {
 		delete(suspended, p)
 	})
 	if err != nil {

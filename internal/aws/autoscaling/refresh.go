@@ -187,8 +187,8 @@ func isActive(status types.InstanceRefreshStatus) bool {
 }
 
 // refreshOf returns the newest instance refresh of a group, and how far it has come; zero when there was none.
-func (s *Service) refreshOf(ctx context.Context, g record.AutoScalingGroup) (store.Row[record.AutoScalingRefresh],
-	record.AutoScalingRefreshProgress, error) {
+func (s *Service) refreshOf(ctx context.Context, g record.AutoScalingGroup) (
+	store.Row[record.AutoScalingRefresh], record.AutoScalingRefreshProgress, error) {
 	if g.RefreshID == "" {
 		return store.Row[record.AutoScalingRefresh]{}, record.AutoScalingRefreshProgress{}, nil
 	}

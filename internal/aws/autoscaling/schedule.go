@@ -174,8 +174,8 @@ func (s *Service) PutScheduledUpdateGroupAction(ctx context.Context,
 
 // BatchPutScheduledUpdateGroupAction makes several scheduled actions; those that could not be come back.
 func (s *Service) BatchPutScheduledUpdateGroupAction(ctx context.Context,
-	in *autoscaling.BatchPutScheduledUpdateGroupActionInput) (*autoscaling.BatchPutScheduledUpdateGroupActionOutput,
-	error) {
+	in *autoscaling.BatchPutScheduledUpdateGroupActionInput) (
+	*autoscaling.BatchPutScheduledUpdateGroupActionOutput, error) {
 	out := &autoscaling.BatchPutScheduledUpdateGroupActionOutput{
 		FailedScheduledUpdateGroupActions: []types.FailedScheduledUpdateGroupActionRequest{}}
 	if err := s.checkGroupExists(ctx, in.AutoScalingGroupName); err != nil {

@@ -132,8 +132,8 @@ func (s *Service) CreateOrUpdateTags(ctx context.Context, in *autoscaling.Create
 }
 
 // DeleteTags takes tags off groups.
-func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInput) (*autoscaling.DeleteTagsOutput,
-	error) {
+func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInput) (
+	*autoscaling.DeleteTagsOutput, error) {
 	for _, t := range in.Tags {
 		if key := aws.ToString(t.Key); !wire.MaySetTag(ctx, key) {
 			return nil, reservedTag(key)
@@ -154,8 +154,8 @@ func (s *Service) DeleteTags(ctx context.Context, in *autoscaling.DeleteTagsInpu
 }
 
 // DescribeTags lists the tags of groups.
-func (s *Service) DescribeTags(ctx context.Context, in *autoscaling.DescribeTagsInput) (*autoscaling.DescribeTagsOutput,
-	error) {
+func (s *Service) DescribeTags(ctx context.Context, in *autoscaling.DescribeTagsInput) (
+	*autoscaling.DescribeTagsOutput, error) {
 	rows, err := s.groups.List(ctx, scopeOf(ctx).keyPrefix())
 	if err != nil {
 		return nil, err

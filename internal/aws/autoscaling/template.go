@@ -361,8 +361,8 @@ func (s *Service) completePolicy(ctx context.Context, asked, before *types.Mixed
 }
 
 // distribution returns how a group divides its capacity, with the defaults.
-func distribution(asked *types.InstancesDistribution, before *types.MixedInstancesPolicy) (*types.InstancesDistribution,
-	error) {
+func distribution(asked *types.InstancesDistribution, before *types.MixedInstancesPolicy) (
+	*types.InstancesDistribution, error) {
 	d := types.InstancesDistribution{
 		OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0),
 		OnDemandPercentageAboveBaseCapacity: aws.Int32(100),

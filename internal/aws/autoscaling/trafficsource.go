@@ -288,8 +288,8 @@ func (s *Service) DetachTrafficSources(ctx context.Context, in *autoscaling.Deta
 
 // trafficOf returns a page of the traffic sources of a group that a request asks for, and their states by their IDs.
 func (s *Service) trafficOf(ctx context.Context, group *string, size pageSize, most *int32, token *string,
-	asked func(record.AutoScalingTrafficSource) bool) (page []record.AutoScalingTrafficSource, next *string,
-	states map[string]string, err error) {
+	asked func(record.AutoScalingTrafficSource) bool) (
+	page []record.AutoScalingTrafficSource, next *string, states map[string]string, err error) {
 	if err := size.check(most); err != nil {
 		return nil, nil, nil, err
 	}
@@ -342,8 +342,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *autoscaling.Des
 // DescribeLoadBalancerTargetGroups describes the target groups of a group, but for those that were attached as traffic
 // sources.
 func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context,
-	in *autoscaling.DescribeLoadBalancerTargetGroupsInput) (*autoscaling.DescribeLoadBalancerTargetGroupsOutput,
-	error) {
+	in *autoscaling.DescribeLoadBalancerTargetGroupsInput) (*autoscaling.DescribeLoadBalancerTargetGroupsOutput, error) {
 	page, next, states, err := s.trafficOf(ctx, in.AutoScalingGroupName, pagesOf100, in.MaxRecords, in.NextToken,
 		func(t record.AutoScalingTrafficSource) bool { return t.Type == record.TrafficTargetGroup && !t.Source })
 	if err != nil {

@@ -100,8 +100,8 @@ func (s *Service) DeleteNotificationConfiguration(ctx context.Context,
 
 // DescribeNotificationConfigurations finds none.
 func (s *Service) DescribeNotificationConfigurations(ctx context.Context,
-	in *autoscaling.DescribeNotificationConfigurationsInput) (*autoscaling.DescribeNotificationConfigurationsOutput,
-	error) {
+	in *autoscaling.DescribeNotificationConfigurationsInput) (
+	*autoscaling.DescribeNotificationConfigurationsOutput, error) {
 	for _, name := range in.AutoScalingGroupNames {
 		if err := s.checkGroupExists(ctx, &name); err != nil {
 			return nil, err
@@ -116,8 +116,8 @@ func (s *Service) DescribeNotificationConfigurations(ctx context.Context,
 
 // DescribeAutoScalingNotificationTypes lists what AWS notifies of.
 func (s *Service) DescribeAutoScalingNotificationTypes(context.Context,
-	*autoscaling.DescribeAutoScalingNotificationTypesInput) (*autoscaling.DescribeAutoScalingNotificationTypesOutput,
-	error) {
+	*autoscaling.DescribeAutoScalingNotificationTypesInput) (
+	*autoscaling.DescribeAutoScalingNotificationTypesOutput, error) {
 	return &autoscaling.DescribeAutoScalingNotificationTypesOutput{AutoScalingNotificationTypes: strings.Fields(
 		"autoscaling:EC2_INSTANCE_LAUNCH autoscaling:EC2_INSTANCE_LAUNCH_ERROR autoscaling:EC2_INSTANCE_TERMINATE " +
 			"autoscaling:EC2_INSTANCE_TERMINATE_ERROR autoscaling:TEST_NOTIFICATION")}, nil

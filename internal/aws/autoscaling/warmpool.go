@@ -35,8 +35,8 @@ func (s *Service) warmPoolHandlers() []wire.Handler {
 
 // PutWarmPool gives a group a warm pool, or changes the one it has: a parameter that is not given stays as it was.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutWarmPool.html
-func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolInput) (*autoscaling.PutWarmPoolOutput,
-	error) {
+func (s *Service) PutWarmPool(ctx context.Context, in *autoscaling.PutWarmPoolInput) (
+	*autoscaling.PutWarmPoolOutput, error) {
 	switch in.PoolState {
 	case "", types.WarmPoolStateStopped, types.WarmPoolStateRunning:
 	case types.WarmPoolStateHibernated:

@@ -37,8 +37,8 @@ func (c conditions) resourceTypes(all []string) {
 }
 
 // onStack returns the stack that a request names as its target, with its tags.
-func (s *Service) onStack(ctx context.Context, action string, name *string, add ...func(conditions)) ([]wire.Target,
-	error) {
+func (s *Service) onStack(ctx context.Context, action string, name *string, add ...func(conditions)) (
+	[]wire.Target, error) {
 	t, err := s.stackTarget(ctx, action, aws.ToString(name), add...)
 	return []wire.Target{t}, err
 }

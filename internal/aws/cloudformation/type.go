@@ -96,8 +96,8 @@ func typeSchema(t *schema.Type) map[string]any {
 }
 
 // ListTypes lists the resource types that stacks may contain.
-func (s *Service) ListTypes(ctx context.Context, in *cloudformation.ListTypesInput) (*cloudformation.ListTypesOutput,
-	error) {
+func (s *Service) ListTypes(ctx context.Context, in *cloudformation.ListTypesInput) (
+	*cloudformation.ListTypesOutput, error) {
 	region := scopeOf(ctx).region
 	out := &cloudformation.ListTypesOutput{TypeSummaries: []types.TypeSummary{}}
 	if in.Type != "" && in.Type != types.RegistryTypeResource || in.Visibility == types.VisibilityPrivate {

@@ -27,9 +27,7 @@ func TestFilters(t *testing.T) {
 		c: {{Key: aws.String("Name"), Value: aws.String("db*1")}},
 	}
 	for id, list := range tags {
-		awstest.Must[*ec2.CreateTagsOutput](
-			t,
-		)(
+		awstest.Must[*ec2.CreateTagsOutput](t)(
 			w.CreateTags(w.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: list}),
 		)
 	}

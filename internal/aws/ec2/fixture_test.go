@@ -55,9 +55,7 @@ func createInstanceProfile(w *ec2test.Fixture, name, role string) {
 		awstest.Must[any](w.T)(record.Roles(w.Store).Create(w.Context(), record.RoleKey(ec2test.Account, role),
 			record.Role{Account: ec2test.Account, Name: role, Path: "/", ID: "AROA" + role}))
 	}
-	awstest.Must[any](
-		w.T,
-	)(
+	awstest.Must[any](w.T)(
 		record.InstanceProfiles(w.Store).Create(w.Context(), record.InstanceProfileKey(ec2test.Account, name),
 			record.InstanceProfile{Account: ec2test.Account, Name: name, Path: "/", ID: "AIPA" + name, Role: role}),
 	)

@@ -178,9 +178,7 @@ func TestSpotRequests(t *testing.T) {
 	waitForState(w, *out[0].InstanceId, types.InstanceStateNameRunning)
 	awstest.Must[any](t)(w.CancelSpotInstanceRequests(ctx,
 		&ec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*out[0].SpotInstanceRequestId}}))
-	awstest.Must[any](
-		t,
-	)(
+	awstest.Must[any](t)(
 		w.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*out[1].InstanceId}}),
 	)
 	states := map[string]string{}

@@ -24,9 +24,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 	w := ec2test.New(t)
 	ctx := w.Context()
 	startHardware(w)
-	key := awstest.Must[*ec2.CreateKeyPairOutput](
-		t,
-	)(
+	key := awstest.Must[*ec2.CreateKeyPairOutput](t)(
 		w.CreateKeyPair(ctx, &ec2.CreateKeyPairInput{KeyName: aws.String("mine")}),
 	)
 	tags := []types.Tag{{Key: aws.String("Name"), Value: aws.String("node")},
@@ -77,9 +75,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 	}
 
 	// Stopped it keeps its private address and loses the public one, which a start gives anew.
-	awstest.Must[*ec2.RebootInstancesOutput](
-		t,
-	)(
+	awstest.Must[*ec2.RebootInstancesOutput](t)(
 		w.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}),
 	)
 	stopping := awstest.Must[*ec2.StopInstancesOutput](t)(w.StopInstances(ctx,

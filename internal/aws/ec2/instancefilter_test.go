@@ -97,9 +97,7 @@ func TestInstanceFilters(t *testing.T) {
 		checks[0].SystemStatus.Details[0].Status != "passed" || checks[0].InstanceState.Name != "running" {
 		t.Errorf("status %+v", checks)
 	}
-	awstest.Must[any](
-		t,
-	)(
+	awstest.Must[any](t)(
 		record.MachineConsoles(w.Store).Put(ctx, record.EC2Key(ec2test.Account, ec2test.Region, *a.InstanceId),
 			record.MachineConsole{Output: []byte("Linux version"), UpdatedAt: time.Now()}),
 	)

@@ -193,9 +193,7 @@ func TestLaunchIsAuthorizedAsItIsCarriedOut(t *testing.T) {
 				Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("admins")}}}},
 		}}))
 	templates := record.LaunchTemplates(w.Store)
-	row := awstest.Must[store.Row[record.LaunchTemplate]](
-		t,
-	)(
+	row := awstest.Must[store.Row[record.LaunchTemplate]](t)(
 		templates.Get(ctx, record.EC2Key(ec2test.Account, ec2test.Region, id)),
 	)
 	var once sync.Once
@@ -384,9 +382,7 @@ func TestTargetsOfALaunch(t *testing.T) {
 			}
 		}
 	}
-	awstest.Must[any](
-		t,
-	)(
+	awstest.Must[any](t)(
 		w.TerminateInstances(w.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{*v.InstanceId}}),
 	)
 	if got := w.Targets("ec2:TerminateInstances"); len(got) != 1 || got[0].Resource != arn+"instance/"+*v.InstanceId ||

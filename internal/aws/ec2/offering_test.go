@@ -52,9 +52,7 @@ func TestInstanceTypesAndImages(t *testing.T) {
 	if pages < 2 {
 		t.Errorf("all types on %d pages", pages)
 	}
-	found := awstest.Must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](
-		t,
-	)(
+	found := awstest.Must[*ec2.GetInstanceTypesFromInstanceRequirementsOutput](t)(
 		w.GetInstanceTypesFromInstanceRequirements(
 			ctx, &ec2.GetInstanceTypesFromInstanceRequirementsInput{
 				ArchitectureTypes:   slices.Repeat([]types.ArchitectureType{"x86_64"}, 3), // answers once

@@ -134,10 +134,7 @@ func TestPrefixesAndAddressesNeverMeet(t *testing.T) {
 	if want := int32(59 - len(used)); ec2test.CountFreeAddresses(w, subnet) != want {
 		t.Errorf(
 			"%d addresses are free, want %d; calls ended as %v with %d prefixes",
-			ec2test.CountFreeAddresses(w, subnet),
-			want,
-			got,
-			prefixes,
+			ec2test.CountFreeAddresses(w, subnet), want, got, prefixes,
 		)
 	}
 }
@@ -227,9 +224,7 @@ func TestClientTokenCreatesOnce(t *testing.T) {
 
 	awstest.Must[*ec2.DeleteNetworkInterfaceOutput](t)(w.DeleteNetworkInterface(w.Context(),
 		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: all[0].NetworkInterfaceId}))
-	again := awstest.Must[*ec2.CreateNetworkInterfaceOutput](
-		t,
-	)(
+	again := awstest.Must[*ec2.CreateNetworkInterfaceOutput](t)(
 		w.CreateNetworkInterface(w.Context(), &in),
 	).NetworkInterface
 	if *again.NetworkInterfaceId == *all[0].NetworkInterfaceId {

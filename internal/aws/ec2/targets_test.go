@@ -169,9 +169,7 @@ func TestRegionsAndZones(t *testing.T) {
 	}
 	for region, want := range map[string]string{"us-east-1": "use1-az1", "eu-west-1": "euw1-az1",
 		"ap-northeast-1": "apne1-az4", "ap-southeast-2": "apse2-az1", "mx-central-1": "mxc1-az1"} {
-		zones := awstest.Must[*ec2.DescribeAvailabilityZonesOutput](
-			t,
-		)(
+		zones := awstest.Must[*ec2.DescribeAvailabilityZonesOutput](t)(
 			w.NewClient(w.URL, region).DescribeAvailabilityZones(ctx,
 				&ec2.DescribeAvailabilityZonesInput{}),
 		).AvailabilityZones

@@ -221,8 +221,8 @@ func (s *Service) upstream(ctx context.Context, at registry, repository string) 
 
 // ruleFor returns the rule with the longest prefix of a repository, and the rest of the repository's name. It is asked
 // for each manifest, so it looks for each prefix by itself.
-func (s *Service) ruleFor(ctx context.Context, at registry, repository string) (rule record.PullThroughCacheRule,
-	rest string, err error) {
+func (s *Service) ruleFor(ctx context.Context, at registry, repository string) (
+	rule record.PullThroughCacheRule, rest string, err error) {
 	for i := len(repository) - 1; i > 0; i-- {
 		if repository[i] != '/' {
 			continue

@@ -379,8 +379,8 @@ func (s *Service) PutImage(ctx context.Context, in *ecr.PutImageInput) (*ecr.Put
 }
 
 // BatchDeleteImage removes tags, and images: all of one that is named by its digest, and one whose last tag goes.
-func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImageInput) (*ecr.BatchDeleteImageOutput,
-	error) {
+func (s *Service) BatchDeleteImage(ctx context.Context, in *ecr.BatchDeleteImageInput) (
+	*ecr.BatchDeleteImageOutput, error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
 	if err := checkImageIDs(in.ImageIds); err != nil {
 		return nil, err

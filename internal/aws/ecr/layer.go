@@ -164,8 +164,8 @@ func uploadNotFound(at registry, name, id string) error {
 }
 
 // UploadLayerPart adds a part to an upload.
-func (s *Service) UploadLayerPart(ctx context.Context, in *ecr.UploadLayerPartInput) (*ecr.UploadLayerPartOutput,
-	error) {
+func (s *Service) UploadLayerPart(ctx context.Context, in *ecr.UploadLayerPartInput) (
+	*ecr.UploadLayerPartOutput, error) {
 	at, name, id := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName), aws.ToString(in.UploadId)
 	if err := s.writable(ctx, at, name); err != nil {
 		return nil, err

@@ -96,8 +96,8 @@ func (s *Service) describeTargets(
 }
 
 // CreateRepository creates a repository.
-func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepositoryInput) (*ecr.CreateRepositoryOutput,
-	error) {
+func (s *Service) CreateRepository(ctx context.Context, in *ecr.CreateRepositoryInput) (
+	*ecr.CreateRepositoryOutput, error) {
 	at, err := ownRegistry(ctx, in.RegistryId)
 	if err != nil {
 		return nil, err
@@ -257,8 +257,8 @@ func (s *Service) DescribeRepositories(ctx context.Context, in *ecr.DescribeRepo
 }
 
 // DeleteRepository deletes a repository, with its images if it is forced to.
-func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepositoryInput) (*ecr.DeleteRepositoryOutput,
-	error) {
+func (s *Service) DeleteRepository(ctx context.Context, in *ecr.DeleteRepositoryInput) (
+	*ecr.DeleteRepositoryOutput, error) {
 	at, name := registryOf(ctx, in.RegistryId), aws.ToString(in.RepositoryName)
 	if image.OfEKS(at.account) {
 		return nil, readOnly()
@@ -329,8 +329,8 @@ func (s *Service) PutImageScanningConfiguration(ctx context.Context, in *ecr.Put
 }
 
 // DescribeRegistry describes the caller's registry, of which nothing is replicated.
-func (s *Service) DescribeRegistry(ctx context.Context, _ *ecr.DescribeRegistryInput) (*ecr.DescribeRegistryOutput,
-	error) {
+func (s *Service) DescribeRegistry(ctx context.Context, _ *ecr.DescribeRegistryInput) (
+	*ecr.DescribeRegistryOutput, error) {
 	return &ecr.DescribeRegistryOutput{
 		RegistryId: aws.String(wire.CallerFrom(ctx).Account), ReplicationConfiguration: &types.ReplicationConfiguration{
 			Rules: []types.ReplicationRule{}},

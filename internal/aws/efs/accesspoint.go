@@ -56,8 +56,8 @@ func (s *Service) accessPointHandlers() []wire.Handler {
 
 // CreateAccessPoint creates an access point of a file system.
 // https://docs.aws.amazon.com/efs/latest/ug/API_CreateAccessPoint.html
-func (s *Service) CreateAccessPoint(ctx context.Context, in *efs.CreateAccessPointInput) (*efs.CreateAccessPointOutput,
-	error) {
+func (s *Service) CreateAccessPoint(ctx context.Context, in *efs.CreateAccessPointInput) (
+	*efs.CreateAccessPointOutput, error) {
 	n := fileSystemName(ctx, in.FileSystemId)
 	a := record.AccessPoint{
 		Account: n.account, Region: n.region, CreatedAt: s.timestamp(), FileSystemID: n.id,
@@ -237,8 +237,8 @@ func (s *Service) findAccessPoints(ctx context.Context, in *efs.DescribeAccessPo
 
 // DeleteAccessPoint deletes an access point: nobody can mount the file system by it any more. Machines that have
 // mounted it keep it until they unmount it, unlike on AWS.
-func (s *Service) DeleteAccessPoint(ctx context.Context, in *efs.DeleteAccessPointInput) (*efs.DeleteAccessPointOutput,
-	error) {
+func (s *Service) DeleteAccessPoint(ctx context.Context, in *efs.DeleteAccessPointInput) (
+	*efs.DeleteAccessPointOutput, error) {
 	return retry(func() (*efs.DeleteAccessPointOutput, error) {
 		row, err := s.accessPoint(ctx, in.AccessPointId)
 		if err != nil {

@@ -37,8 +37,7 @@ func (s *Service) fileSystemHandlers() []wire.Handler {
 	}
 }
 
-func createFileSystemTargets(ctx context.Context, action string, in *efs.CreateFileSystemInput) ([]wire.Target,
-	error) {
+func createFileSystemTargets(ctx context.Context, action string, in *efs.CreateFileSystemInput) ([]wire.Target, error) {
 	t := anyOf(ctx, action, "file-system")
 	encrypted := "false"
 	if aws.ToBool(in.Encrypted) {
@@ -51,8 +50,8 @@ func createFileSystemTargets(ctx context.Context, action string, in *efs.CreateF
 
 // CreateFileSystem creates an empty file system.
 // https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html
-func (s *Service) CreateFileSystem(ctx context.Context, in *efs.CreateFileSystemInput) (*efs.CreateFileSystemOutput,
-	error) {
+func (s *Service) CreateFileSystem(ctx context.Context, in *efs.CreateFileSystemInput) (
+	*efs.CreateFileSystemOutput, error) {
 	at := placeOf(ctx)
 	f := record.FileSystem{
 		Account: at.account, Region: at.region, CreatedAt: s.timestamp(), CreationToken: aws.ToString(in.CreationToken),
@@ -206,8 +205,8 @@ func (s *Service) DescribeFileSystems(ctx context.Context, in *efs.DescribeFileS
 }
 
 // DeleteFileSystem deletes a file system that has no mount targets, with its content and its access points.
-func (s *Service) DeleteFileSystem(ctx context.Context, in *efs.DeleteFileSystemInput) (*efs.DeleteFileSystemOutput,
-	error) {
+func (s *Service) DeleteFileSystem(ctx context.Context, in *efs.DeleteFileSystemInput) (
+	*efs.DeleteFileSystemOutput, error) {
 	_, err := s.modify(ctx, in.FileSystemId, func(f *record.FileSystem) error {
 		if ids := f.MountTargetIDs(); len(ids) > 0 {
 			return &types.FileSystemInUse{ErrorCode_: new("FileSystemInUse"), Message: text(
@@ -257,8 +256,8 @@ func (s *Service) requireAvailable(ctx context.Context, f record.FileSystem) err
 }
 
 // modify changes the record of a file system that a request names.
-func (s *Service) modify(ctx context.Context, id *string, change func(*record.FileSystem) error) (record.FileSystem,
-	error) {
+func (s *Service) modify(ctx context.Context, id *string, change func(*record.FileSystem) error) (
+	record.FileSystem, error) {
 	row, err := s.fileSystems.Modify(ctx, fileSystemName(ctx, id).key(), change)
 	if errors.Is(err, store.ErrNotFound) {
 		err = fileSystemNotFound(aws.ToString(id))

@@ -96,8 +96,8 @@ func (s *Service) withInterface(ctx context.Context, targets []wire.Target, acti
 
 // CreateMountTarget creates a mount target of a file system, with its network interface, in a subnet.
 // https://docs.aws.amazon.com/efs/latest/ug/API_CreateMountTarget.html
-func (s *Service) CreateMountTarget(ctx context.Context, in *efs.CreateMountTargetInput) (*efs.CreateMountTargetOutput,
-	error) {
+func (s *Service) CreateMountTarget(ctx context.Context, in *efs.CreateMountTargetInput) (
+	*efs.CreateMountTargetOutput, error) {
 	at := placeOf(ctx)
 	if n := fileSystemName(ctx, in.FileSystemId); n.account != at.account {
 		return nil, badRequest("Mount targets are made by the account of the file system: %s", n.account)
@@ -233,8 +233,8 @@ func (s *Service) DescribeMountTargets(ctx context.Context, in *efs.DescribeMoun
 	return &efs.DescribeMountTargetsOutput{MountTargets: views, Marker: in.Marker, NextMarker: next}, nil
 }
 
-func (s *Service) findMountTargets(ctx context.Context, in *efs.DescribeMountTargetsInput) ([]record.MountTarget,
-	error) {
+func (s *Service) findMountTargets(ctx context.Context, in *efs.DescribeMountTargetsInput) (
+	[]record.MountTarget, error) {
 	if in.MountTargetId != nil {
 		row, err := s.mountTarget(ctx, in.MountTargetId)
 		return []record.MountTarget{row.Value}, err
@@ -269,8 +269,8 @@ func (s *Service) findMountTargets(ctx context.Context, in *efs.DescribeMountTar
 
 // DeleteMountTarget deletes a mount target and its network interface: nobody can mount the file system by it any more.
 // Machines that have mounted it keep it until they unmount it, unlike on AWS.
-func (s *Service) DeleteMountTarget(ctx context.Context, in *efs.DeleteMountTargetInput) (*efs.DeleteMountTargetOutput,
-	error) {
+func (s *Service) DeleteMountTarget(ctx context.Context, in *efs.DeleteMountTargetInput) (
+	*efs.DeleteMountTargetOutput, error) {
 	_, err := s.mountTargets.Modify(ctx, name{placeOf(ctx), aws.ToString(in.MountTargetId)}.key(),
 		func(m *record.MountTarget) error {
 			if m.Deleted.IsZero() {

@@ -58,8 +58,8 @@ func (s *Service) PutFileSystemPolicy(ctx context.Context, in *efs.PutFileSystem
 
 // checkPolicy refuses a policy that is not one of the file system, or names who does not exist. It returns the policy
 // with all its resources, and the unique IDs of the users and roles that it names.
-func (s *Service) checkPolicy(ctx context.Context, f record.FileSystem, given string, bypass bool) (text string,
-	ids map[string]string, err error) {
+func (s *Service) checkPolicy(ctx context.Context, f record.FileSystem, given string, bypass bool) (
+	text string, ids map[string]string, err error) {
 	text, err = completePolicy(given, f.ARN())
 	if err != nil {
 		return "", nil, err

@@ -99,8 +99,8 @@ func (s *Service) DescribeLifecycleConfiguration(ctx context.Context, in *efs.De
 }
 
 // PutBackupPolicy records whether AWS Backup would back up the file system.
-func (s *Service) PutBackupPolicy(ctx context.Context, in *efs.PutBackupPolicyInput) (*efs.PutBackupPolicyOutput,
-	error) {
+func (s *Service) PutBackupPolicy(ctx context.Context, in *efs.PutBackupPolicyInput) (
+	*efs.PutBackupPolicyOutput, error) {
 	status := in.BackupPolicy.Status
 	if status != types.StatusEnabled && status != types.StatusDisabled {
 		return nil, badRequest("The Status of a backup policy is set to ENABLED or DISABLED, and not to %s.", status)

@@ -59,8 +59,8 @@ func checkThroughput(f record.FileSystem, provisioned bool) error {
 
 // UpdateFileSystem changes the throughput of a file system.
 // https://docs.aws.amazon.com/efs/latest/ug/API_UpdateFileSystem.html
-func (s *Service) UpdateFileSystem(ctx context.Context, in *efs.UpdateFileSystemInput) (*efs.UpdateFileSystemOutput,
-	error) {
+func (s *Service) UpdateFileSystem(ctx context.Context, in *efs.UpdateFileSystemInput) (
+	*efs.UpdateFileSystemOutput, error) {
 	if in.ThroughputMode == "" && in.ProvisionedThroughputInMibps == nil {
 		return nil, badRequest("Give ThroughputMode or ProvisionedThroughputInMibps: nothing else can be updated.")
 	}

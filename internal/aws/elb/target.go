@@ -28,8 +28,8 @@ func (s *service) onClassic(ctx context.Context, action, name string, tags ...ta
 }
 
 // onClassics returns Classic Load Balancers as the targets.
-func (s *service) onClassics(ctx context.Context, action string, names []string, tags ...tag) (all []wire.Target,
-	err error) {
+func (s *service) onClassics(ctx context.Context, action string, names []string, tags ...tag) (
+	all []wire.Target, err error) {
 	for _, name := range names {
 		t, err := s.onClassic(ctx, action, name, tags...)
 		if err != nil {
@@ -144,8 +144,8 @@ func invalidARN(arn, what string) error {
 
 // targetOf returns what an ARN names as the target. One that is none names nothing, which the operation says to those
 // who may call it on everything.
-func (s *service) targetOf(ctx context.Context, action string, arn *string, kinds []string, tags ...tag) (wire.Target,
-	error) {
+func (s *service) targetOf(ctx context.Context, action string, arn *string, kinds []string, tags ...tag) (
+	wire.Target, error) {
 	text := aws.ToString(arn)
 	t := wire.Target{Action: action, Resource: text, Conditions: map[string][]string{}}
 	n, ok := parseARN(text, kinds...)
@@ -235,8 +235,7 @@ func (s *service) getBalancer(ctx context.Context, arn *string) (store.Row[recor
 }
 
 // getListener returns the load balancer of a listener, and the listener's index.
-func (s *service) getListener(ctx context.Context, arn *string) (row store.Row[record.LoadBalancer], i int,
-	err error) {
+func (s *service) getListener(ctx context.Context, arn *string) (row store.Row[record.LoadBalancer], i int, err error) {
 	if _, ok := parseARN(aws.ToString(arn), "listener"); !ok {
 		return row, -1, invalidARN(aws.ToString(arn), "listener")
 	}

@@ -307,8 +307,8 @@ func newSecrets() (*record.ApplicationSecrets, error) {
 		SigningKey: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))}, nil
 }
 
-func requestedZones(b record.LoadBalancer, subnets []string, mappings []types.SubnetMapping) (all []zoneRequest,
-	err error) {
+func requestedZones(b record.LoadBalancer, subnets []string, mappings []types.SubnetMapping) (
+	all []zoneRequest, err error) {
 	switch {
 	case len(subnets) > 0 && len(mappings) > 0:
 		return nil, invalid("You must specify either subnets or subnet mappings, not both")

@@ -98,8 +98,8 @@ func isSameGroup(g, asked record.TargetGroup) bool {
 		maps.Equal(g.Tags, asked.Tags)
 }
 
-func (s V2) newGroup(ctx context.Context, in *elasticloadbalancingv2.CreateTargetGroupInput) (g record.TargetGroup,
-	err error) {
+func (s V2) newGroup(ctx context.Context, in *elasticloadbalancingv2.CreateTargetGroupInput) (
+	g record.TargetGroup, err error) {
 	at, name := placeOf(ctx), aws.ToString(in.Name)
 	if err := checkName("Target group name", name); err != nil {
 		return g, err
@@ -379,8 +379,8 @@ func (s V2) DescribeTargetGroups(ctx context.Context, in *elasticloadbalancingv2
 		}
 		found = append(found, g)
 	}
-	if wanted := slices.Compact(slices.Sorted(slices.Values(append(in.Names, in.TargetGroupArns...)))); len(wanted) > len(
-		found) {
+	wanted := slices.Compact(slices.Sorted(slices.Values(append(in.Names, in.TargetGroupArns...))))
+	if len(wanted) > len(found) {
 		return nil, groupNotFound()
 	}
 	page, next, err := wire.Page(ctx, found, in.PageSize, in.Marker, func(g record.TargetGroup) string { return g.Name })
@@ -403,8 +403,8 @@ func groupNotFound() error {
 }
 
 // modifyGroup changes a target group.
-func (s V2) modifyGroup(ctx context.Context, arn *string, change func(*record.TargetGroup) error) (record.TargetGroup,
-	error) {
+func (s V2) modifyGroup(ctx context.Context, arn *string, change func(*record.TargetGroup) error) (
+	record.TargetGroup, error) {
 	found, err := s.getGroup(ctx, aws.ToString(arn))
 	if err != nil {
 		return record.TargetGroup{}, err

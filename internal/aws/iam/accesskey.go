@@ -83,8 +83,8 @@ func (s *Service) accessKeyHandlers() []wire.Handler {
 
 // CreateAccessKey makes a key; its secret is shown in this answer and never again, but to a service that repeats its
 // request.
-func (s *Service) CreateAccessKey(ctx context.Context, in *iam.CreateAccessKeyInput) (*iam.CreateAccessKeyOutput,
-	error) {
+func (s *Service) CreateAccessKey(ctx context.Context, in *iam.CreateAccessKeyInput) (
+	*iam.CreateAccessKeyOutput, error) {
 	var k record.AccessKey
 	var who holder
 	token := wire.ClientTokenFrom(ctx)
@@ -150,8 +150,8 @@ func noSuchKey(id string) error {
 }
 
 // UpdateAccessKey makes a key active or inactive.
-func (s *Service) UpdateAccessKey(ctx context.Context, in *iam.UpdateAccessKeyInput) (*iam.UpdateAccessKeyOutput,
-	error) {
+func (s *Service) UpdateAccessKey(ctx context.Context, in *iam.UpdateAccessKeyInput) (
+	*iam.UpdateAccessKeyOutput, error) {
 	who, err := s.keyHolder(ctx, in.UserName)
 	if err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ func (s *Service) UpdateAccessKey(ctx context.Context, in *iam.UpdateAccessKeyIn
 
 // DeleteAccessKey deletes a key of a user. The last key of a root user can go too: coracle makes another at the next
 // start.
-func (s *Service) DeleteAccessKey(ctx context.Context, in *iam.DeleteAccessKeyInput) (*iam.DeleteAccessKeyOutput,
-	error) {
+func (s *Service) DeleteAccessKey(ctx context.Context, in *iam.DeleteAccessKeyInput) (
+	*iam.DeleteAccessKeyOutput, error) {
 	err := s.retryWrite(ctx, func() ([]store.Op, error) {
 		who, err := s.keyHolder(ctx, in.UserName)
 		if err != nil {

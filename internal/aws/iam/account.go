@@ -145,8 +145,8 @@ func (s *Service) ListAccountAliases(ctx context.Context, _ *iam.ListAccountAlia
 }
 
 // GetAccountSummary counts what the account has, beside its quotas.
-func (s *Service) GetAccountSummary(ctx context.Context, _ *iam.GetAccountSummaryInput) (*iam.GetAccountSummaryOutput,
-	error) {
+func (s *Service) GetAccountSummary(ctx context.Context, _ *iam.GetAccountSummaryInput) (
+	*iam.GetAccountSummaryOutput, error) {
 	row, err := s.accounts.Get(ctx, record.AccountKey(account(ctx)))
 	if err != nil {
 		return nil, err

@@ -96,9 +96,7 @@ func TestSummaryAndDetails(t *testing.T) {
 	t.Parallel()
 	a := furnish(t)
 	ctx, c := t.Context(), a.IAM(a.Root)
-	summary := awstest.Must[*iam.GetAccountSummaryOutput](
-		t,
-	)(
+	summary := awstest.Must[*iam.GetAccountSummaryOutput](t)(
 		c.GetAccountSummary(ctx, &iam.GetAccountSummaryInput{}),
 	).SummaryMap
 	for key, want := range map[string]int32{"Users": 2, "Groups": 1, "Roles": 3, "Policies": 1,

@@ -158,8 +158,8 @@ func (k kind[T]) deleteInline(ctx context.Context, name, policyName *string) err
 	return err
 }
 
-func (k kind[T]) listInline(ctx context.Context, name *string, max *int32, marker *string) ([]string, *string, bool,
-	error) {
+func (k kind[T]) listInline(ctx context.Context, name *string, max *int32, marker *string) (
+	[]string, *string, bool, error) {
 	row, err := k.findEntity(ctx, name)
 	if err != nil {
 		return nil, nil, false, err
@@ -307,8 +307,8 @@ func (k kind[T]) untagEntity(ctx context.Context, name *string, keys []string) e
 	return err
 }
 
-func (k kind[T]) listTags(ctx context.Context, name *string, max *int32, marker *string) ([]types.Tag, *string, bool,
-	error) {
+func (k kind[T]) listTags(ctx context.Context, name *string, max *int32, marker *string) (
+	[]types.Tag, *string, bool, error) {
 	row, err := k.findEntity(ctx, name)
 	if err != nil {
 		return nil, nil, false, err

@@ -169,8 +169,8 @@ func (s *Service) ListGroups(ctx context.Context, in *iam.ListGroupsInput) (*iam
 }
 
 // ListGroupsForUser lists the groups that a user is in.
-func (s *Service) ListGroupsForUser(ctx context.Context, in *iam.ListGroupsForUserInput) (*iam.ListGroupsForUserOutput,
-	error) {
+func (s *Service) ListGroupsForUser(ctx context.Context, in *iam.ListGroupsForUserInput) (
+	*iam.ListGroupsForUserOutput, error) {
 	row, err := s.users.findEntity(ctx, in.UserName)
 	if err != nil {
 		return nil, err
@@ -318,27 +318,27 @@ func (s *Service) GetGroupPolicy(ctx context.Context, in *iam.GetGroupPolicyInpu
 }
 
 // DeleteGroupPolicy removes an inline policy of a group.
-func (s *Service) DeleteGroupPolicy(ctx context.Context, in *iam.DeleteGroupPolicyInput) (*iam.DeleteGroupPolicyOutput,
-	error) {
+func (s *Service) DeleteGroupPolicy(ctx context.Context, in *iam.DeleteGroupPolicyInput) (
+	*iam.DeleteGroupPolicyOutput, error) {
 	return &iam.DeleteGroupPolicyOutput{}, s.groups.deleteInline(ctx, in.GroupName, in.PolicyName)
 }
 
 // ListGroupPolicies names the inline policies of a group.
-func (s *Service) ListGroupPolicies(ctx context.Context, in *iam.ListGroupPoliciesInput) (*iam.ListGroupPoliciesOutput,
-	error) {
+func (s *Service) ListGroupPolicies(ctx context.Context, in *iam.ListGroupPoliciesInput) (
+	*iam.ListGroupPoliciesOutput, error) {
 	names, marker, truncated, err := s.groups.listInline(ctx, in.GroupName, in.MaxItems, in.Marker)
 	return &iam.ListGroupPoliciesOutput{PolicyNames: names, Marker: marker, IsTruncated: truncated}, err
 }
 
 // AttachGroupPolicy attaches a managed policy to a group.
-func (s *Service) AttachGroupPolicy(ctx context.Context, in *iam.AttachGroupPolicyInput) (*iam.AttachGroupPolicyOutput,
-	error) {
+func (s *Service) AttachGroupPolicy(ctx context.Context, in *iam.AttachGroupPolicyInput) (
+	*iam.AttachGroupPolicyOutput, error) {
 	return &iam.AttachGroupPolicyOutput{}, attachPolicy(ctx, s, s.groups, in.GroupName, in.PolicyArn)
 }
 
 // DetachGroupPolicy detaches a managed policy from a group.
-func (s *Service) DetachGroupPolicy(ctx context.Context, in *iam.DetachGroupPolicyInput) (*iam.DetachGroupPolicyOutput,
-	error) {
+func (s *Service) DetachGroupPolicy(ctx context.Context, in *iam.DetachGroupPolicyInput) (
+	*iam.DetachGroupPolicyOutput, error) {
 	return &iam.DetachGroupPolicyOutput{}, detachPolicy(ctx, s.groups, in.GroupName, in.PolicyArn)
 }
 

@@ -344,8 +344,8 @@ func (s *Service) versions(ctx context.Context, arn string) ([]types.PolicyVersi
 }
 
 // GetPolicyVersion returns a version with its document.
-func (s *Service) GetPolicyVersion(ctx context.Context, in *iam.GetPolicyVersionInput) (*iam.GetPolicyVersionOutput,
-	error) {
+func (s *Service) GetPolicyVersion(ctx context.Context, in *iam.GetPolicyVersionInput) (
+	*iam.GetPolicyVersionOutput, error) {
 	all, err := s.versions(ctx, *in.PolicyArn)
 	if err != nil {
 		return nil, err

@@ -19,9 +19,7 @@ func TestGroupsGiveTheirPolicies(t *testing.T) {
 	ctx, c, p := t.Context(), a.IAM(a.Root), aws.String
 	alice := a.IAM(a.NewUser(t, "alice", ""))
 	awstest.Must[*iam.CreateGroupOutput](t)(c.CreateGroup(ctx, &iam.CreateGroupInput{GroupName: p("devs")}))
-	awstest.Must[*iam.AttachGroupPolicyOutput](
-		t,
-	)(
+	awstest.Must[*iam.AttachGroupPolicyOutput](t)(
 		c.AttachGroupPolicy(ctx, &iam.AttachGroupPolicyInput{GroupName: p("devs"),
 			PolicyArn: p("arn:aws:iam::aws:policy/IAMReadOnlyAccess")}),
 	)
@@ -77,9 +75,7 @@ func TestPolicyVersionsAndBoundaries(t *testing.T) {
 	if _, err := alice.ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "AccessDenied" {
 		t.Errorf("back at v1: %v", err)
 	}
-	awstest.Must[*iam.DeletePolicyVersionOutput](
-		t,
-	)(
+	awstest.Must[*iam.DeletePolicyVersionOutput](t)(
 		c.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: &arn,
 			VersionId: p("v2")}),
 	)

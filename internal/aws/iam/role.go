@@ -437,27 +437,27 @@ func (s *Service) GetRolePolicy(ctx context.Context, in *iam.GetRolePolicyInput)
 }
 
 // DeleteRolePolicy removes an inline policy of a role.
-func (s *Service) DeleteRolePolicy(ctx context.Context, in *iam.DeleteRolePolicyInput) (*iam.DeleteRolePolicyOutput,
-	error) {
+func (s *Service) DeleteRolePolicy(ctx context.Context, in *iam.DeleteRolePolicyInput) (
+	*iam.DeleteRolePolicyOutput, error) {
 	return &iam.DeleteRolePolicyOutput{}, s.roles.deleteInline(ctx, in.RoleName, in.PolicyName)
 }
 
 // ListRolePolicies names the inline policies of a role.
-func (s *Service) ListRolePolicies(ctx context.Context, in *iam.ListRolePoliciesInput) (*iam.ListRolePoliciesOutput,
-	error) {
+func (s *Service) ListRolePolicies(ctx context.Context, in *iam.ListRolePoliciesInput) (
+	*iam.ListRolePoliciesOutput, error) {
 	names, marker, truncated, err := s.roles.listInline(ctx, in.RoleName, in.MaxItems, in.Marker)
 	return &iam.ListRolePoliciesOutput{PolicyNames: names, Marker: marker, IsTruncated: truncated}, err
 }
 
 // AttachRolePolicy attaches a managed policy to a role.
-func (s *Service) AttachRolePolicy(ctx context.Context, in *iam.AttachRolePolicyInput) (*iam.AttachRolePolicyOutput,
-	error) {
+func (s *Service) AttachRolePolicy(ctx context.Context, in *iam.AttachRolePolicyInput) (
+	*iam.AttachRolePolicyOutput, error) {
 	return &iam.AttachRolePolicyOutput{}, attachPolicy(ctx, s, s.roles, in.RoleName, in.PolicyArn)
 }
 
 // DetachRolePolicy detaches a managed policy from a role.
-func (s *Service) DetachRolePolicy(ctx context.Context, in *iam.DetachRolePolicyInput) (*iam.DetachRolePolicyOutput,
-	error) {
+func (s *Service) DetachRolePolicy(ctx context.Context, in *iam.DetachRolePolicyInput) (
+	*iam.DetachRolePolicyOutput, error) {
 	return &iam.DetachRolePolicyOutput{}, detachPolicy(ctx, s.roles, in.RoleName, in.PolicyArn)
 }
 

@@ -100,8 +100,8 @@ func (s *Service) retryWrite(ctx context.Context, attempt func() ([]store.Op, er
 }
 
 // paginate calls wire.Page, and returns its result in the form of IAM's lists.
-func paginate[T any](ctx context.Context, items []T, max *int32, marker *string, key func(T) string) ([]T, *string,
-	bool, error) {
+func paginate[T any](ctx context.Context, items []T, max *int32, marker *string, key func(T) string) (
+	[]T, *string, bool, error) {
 	got, next, err := wire.Page(ctx, items, max, marker, key)
 	return got, next, next != nil, err
 }

@@ -115,8 +115,8 @@ func (s *Service) serviceLinkedRoleHandlers() []wire.Handler {
 }
 
 // linkedRoleTargets returns the role that a request would create, as its authorization target.
-func linkedRoleTargets(ctx context.Context, action string, in *iam.CreateServiceLinkedRoleInput) ([]wire.Target,
-	error) {
+func linkedRoleTargets(ctx context.Context, action string, in *iam.CreateServiceLinkedRoleInput) (
+	[]wire.Target, error) {
 	service := *in.AWSServiceName
 	role := "role/aws-service-role/" + service + "/" + linkedRoles[service].name
 	if suffix := aws.ToString(in.CustomSuffix); suffix != "" {

@@ -30,15 +30,11 @@ func TestServiceLinkedRoles(t *testing.T) {
 		"eks.amazonaws.com"); err != nil {
 		t.Error(err)
 	}
-	creds := awstest.Must[aws.Credentials](
-		t,
-	)(
+	creds := awstest.Must[aws.Credentials](t)(
 		a.Identity.ServiceRoleCredentials(iamtest.Account, "AWSServiceRoleForAmazonEKS",
 			"EKS").Retrieve(ctx),
 	)
-	who := awstest.Must[*sts.GetCallerIdentityOutput](
-		t,
-	)(
+	who := awstest.Must[*sts.GetCallerIdentityOutput](t)(
 		a.STS(creds).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}),
 	)
 	if *who.Arn != "arn:aws:sts::111122223333:assumed-role/AWSServiceRoleForAmazonEKS/EKS" ||
@@ -103,9 +99,7 @@ func TestServiceLinkedRolesInUse(t *testing.T) {
 		ServiceLinkedRoleARN: "arn:aws:iam::" + iamtest.Account +
 			":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
 	}
-	awstest.Must[store.Row[record.AutoScalingGroup]](
-		t,
-	)(
+	awstest.Must[store.Row[record.AutoScalingGroup]](t)(
 		record.AutoScalingGroups(a.Store).Create(ctx, scaling.Key(), scaling),
 	)
 	for _, x := range []struct {

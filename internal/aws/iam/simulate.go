@@ -221,8 +221,8 @@ type question struct {
 func questionKey(q question) string { return fmt.Sprintf("%08d", q.n) }
 
 // simulateAll asks for every action on every resource, as far as they are on the page.
-func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker *string) ([]types.EvaluationResult,
-	*string, bool, error) {
+func (sim *simulation) simulateAll(ctx context.Context, maxItems *int32, marker *string) (
+	[]types.EvaluationResult, *string, bool, error) {
 	resources := sim.resources
 	if len(resources) == 0 {
 		resources = []string{"*"}

@@ -26,9 +26,7 @@ func TestSimulators(t *testing.T) {
 	)
 	address := []types.ContextEntry{{ContextKeyName: p("aws:SourceIp"), ContextKeyType: types.ContextKeyTypeEnumIp,
 		ContextKeyValues: []string{"10.1.1.1"}}}
-	out := awstest.Must[*iam.SimulatePrincipalPolicyOutput](
-		t,
-	)(
+	out := awstest.Must[*iam.SimulatePrincipalPolicyOutput](t)(
 		c.SimulatePrincipalPolicy(ctx, &iam.SimulatePrincipalPolicyInput{
 			PolicySourceArn: p("arn:aws:iam::111122223333:user/alice"), ActionNames: []string{"s3:GetObject",
 				"s3:DeleteObject", "s3:CreateBucket"}, ResourceArns: []string{"arn:aws:s3:::b/x"}, ContextEntries: address,

@@ -348,27 +348,27 @@ func (s *Service) GetUserPolicy(ctx context.Context, in *iam.GetUserPolicyInput)
 }
 
 // DeleteUserPolicy removes an inline policy of a user.
-func (s *Service) DeleteUserPolicy(ctx context.Context, in *iam.DeleteUserPolicyInput) (*iam.DeleteUserPolicyOutput,
-	error) {
+func (s *Service) DeleteUserPolicy(ctx context.Context, in *iam.DeleteUserPolicyInput) (
+	*iam.DeleteUserPolicyOutput, error) {
 	return &iam.DeleteUserPolicyOutput{}, s.users.deleteInline(ctx, in.UserName, in.PolicyName)
 }
 
 // ListUserPolicies names the inline policies of a user.
-func (s *Service) ListUserPolicies(ctx context.Context, in *iam.ListUserPoliciesInput) (*iam.ListUserPoliciesOutput,
-	error) {
+func (s *Service) ListUserPolicies(ctx context.Context, in *iam.ListUserPoliciesInput) (
+	*iam.ListUserPoliciesOutput, error) {
 	names, marker, truncated, err := s.users.listInline(ctx, in.UserName, in.MaxItems, in.Marker)
 	return &iam.ListUserPoliciesOutput{PolicyNames: names, Marker: marker, IsTruncated: truncated}, err
 }
 
 // AttachUserPolicy attaches a managed policy to a user.
-func (s *Service) AttachUserPolicy(ctx context.Context, in *iam.AttachUserPolicyInput) (*iam.AttachUserPolicyOutput,
-	error) {
+func (s *Service) AttachUserPolicy(ctx context.Context, in *iam.AttachUserPolicyInput) (
+	*iam.AttachUserPolicyOutput, error) {
 	return &iam.AttachUserPolicyOutput{}, attachPolicy(ctx, s, s.users, in.UserName, in.PolicyArn)
 }
 
 // DetachUserPolicy detaches a managed policy from a user.
-func (s *Service) DetachUserPolicy(ctx context.Context, in *iam.DetachUserPolicyInput) (*iam.DetachUserPolicyOutput,
-	error) {
+func (s *Service) DetachUserPolicy(ctx context.Context, in *iam.DetachUserPolicyInput) (
+	*iam.DetachUserPolicyOutput, error) {
 	return &iam.DetachUserPolicyOutput{}, detachPolicy(ctx, s.users, in.UserName, in.PolicyArn)
 }
 

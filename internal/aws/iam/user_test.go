@@ -39,9 +39,7 @@ func TestLifeOfAUser(t *testing.T) {
 	if *got.UserId != *user.UserId || len(got.Tags) != 1 {
 		t.Errorf("alice sees herself as %+v", got)
 	}
-	document := awstest.Must[*iam.GetUserPolicyOutput](
-		t,
-	)(
+	document := awstest.Must[*iam.GetUserPolicyOutput](t)(
 		c.GetUserPolicy(ctx, &iam.GetUserPolicyInput{UserName: p("alice"),
 			PolicyName: p("self")}),
 	).PolicyDocument

@@ -111,8 +111,8 @@ func newAEAD(secret, salt []byte) (cipher.AEAD, []byte, error) {
 }
 
 // seal encrypts with the current material of a key.
-func (s *Service) seal(ctx context.Context, k record.KMSKey, plaintext []byte, pairs map[string]string) ([]byte,
-	error) {
+func (s *Service) seal(ctx context.Context, k record.KMSKey, plaintext []byte, pairs map[string]string) (
+	[]byte, error) {
 	material, err := s.materials.Get(ctx, record.KMSKeyMaterialKey(k.Account, k.Region, k.ID, k.Material))
 	if err != nil {
 		return nil, err
@@ -132,8 +132,8 @@ func (s *Service) seal(ctx context.Context, k record.KMSKey, plaintext []byte, p
 }
 
 // open undoes seal, with the material that the blob names. materialID identifies that.
-func (s *Service) open(ctx context.Context, k record.KMSKey, blob []byte, pairs map[string]string) (plaintext []byte,
-	materialID string, err error) {
+func (s *Service) open(ctx context.Context, k record.KMSKey, blob []byte, pairs map[string]string) (
+	plaintext []byte, materialID string, err error) {
 	h, err := parseHeader(blob)
 	if err != nil {
 		return nil, "", err

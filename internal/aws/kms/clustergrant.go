@@ -15,8 +15,8 @@ import (
 // a key, and what makes it. EKS asks as its caller, who needs kms:DescribeKey and kms:CreateGrant on the key. The key
 // must be Enabled.
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
-func (s *Service) GrantForSecrets(ctx context.Context, key, role string, cluster record.Cluster) (record.KMSGrant,
-	[]store.Op, error) {
+func (s *Service) GrantForSecrets(ctx context.Context, key, role string, cluster record.Cluster) (
+	record.KMSGrant, []store.Op, error) {
 	none := record.KMSGrant{}
 	ctx = viaService(ctx, "eks")
 	r, err := s.resolve(ctx, key)

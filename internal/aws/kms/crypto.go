@@ -43,8 +43,8 @@ func (s *Service) useTargets(ctx context.Context, action, id string, u use) ([]w
 }
 
 // onCiphertext returns the key that a ciphertext blob names as the target, which the blob alone decides.
-func (s *Service) onCiphertext(ctx context.Context, action string, blob []byte, named *string, u use) (wire.Target,
-	error) {
+func (s *Service) onCiphertext(ctx context.Context, action string, blob []byte, named *string, u use) (
+	wire.Target, error) {
 	r, err := s.resolveCiphertext(ctx, blob)
 	if err != nil {
 		return wire.Target{}, err

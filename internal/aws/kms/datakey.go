@@ -59,8 +59,8 @@ func randomSize(bytes *int32) (int, error) {
 }
 
 // GenerateDataKey returns a new key in clear, to be used outside of KMS, and encrypted, to be stored.
-func (s *Service) GenerateDataKey(ctx context.Context, in *kms.GenerateDataKeyInput) (*kms.GenerateDataKeyOutput,
-	error) {
+func (s *Service) GenerateDataKey(ctx context.Context, in *kms.GenerateDataKeyInput) (
+	*kms.GenerateDataKeyOutput, error) {
 	if err := checkCrypto(in.GrantTokens, in.Recipient, in.EncryptionContext); err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func (s *Service) GenerateDataKey(ctx context.Context, in *kms.GenerateDataKeyIn
 		KeyMaterialId: &k.MaterialID}, nil
 }
 
-func (s *Service) newDataKey(ctx context.Context, k record.KMSKey, size int, pairs map[string]string) (plaintext,
-	blob []byte, err error) {
+func (s *Service) newDataKey(ctx context.Context, k record.KMSKey, size int, pairs map[string]string) (
+	plaintext, blob []byte, err error) {
 	plaintext = make([]byte, size)
 	rand.Read(plaintext)
 	blob, err = s.seal(ctx, k, plaintext, pairs)

@@ -77,8 +77,8 @@ func (s *Service) ScheduleKeyDeletion(ctx context.Context, in *kms.ScheduleKeyDe
 }
 
 // CancelKeyDeletion keeps a key from being deleted. It is disabled then.
-func (s *Service) CancelKeyDeletion(ctx context.Context, in *kms.CancelKeyDeletionInput) (*kms.CancelKeyDeletionOutput,
-	error) {
+func (s *Service) CancelKeyDeletion(ctx context.Context, in *kms.CancelKeyDeletionInput) (
+	*kms.CancelKeyDeletionOutput, error) {
 	k, err := s.modify(ctx, *in.KeyId, func(k *record.KMSKey) error {
 		if k.State != types.KeyStatePendingDeletion {
 			return &types.KMSInvalidStateException{Message: new(k.ARN() + " is not pending deletion.")}

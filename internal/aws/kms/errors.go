@@ -33,7 +33,7 @@ func malformedPolicy(format string, args ...any) error {
 	return &types.MalformedPolicyDocumentException{Message: new(fmt.Sprintf(format, args...))}
 }
 
-// dryRun is the answer to a request with DryRun that would have succeeded.
+// dryRun returns the answer to a request with DryRun that would have succeeded.
 func dryRun() error {
 	return &types.DryRunOperationException{
 		Message: new("The request would have succeeded, but the DryRun option is set."),

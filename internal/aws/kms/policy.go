@@ -63,8 +63,8 @@ func (s *Service) policyHandlers() []wire.Handler {
 
 // checkPolicy refuses a policy for a key that is not one, names who does not exist, or would keep the caller from
 // changing it again. It returns the unique IDs of the users and roles that the policy names.
-func (s *Service) checkPolicy(ctx context.Context, k record.KMSKey, text string, bypass bool) (map[string]string,
-	error) {
+func (s *Service) checkPolicy(ctx context.Context, k record.KMSKey, text string, bypass bool) (
+	map[string]string, error) {
 	if len(text) > maxPolicy {
 		return nil, limitExceeded("The key policy has %d bytes, and may have %d.", len(text), maxPolicy)
 	}
@@ -142,8 +142,8 @@ func (s *Service) GetKeyPolicy(ctx context.Context, in *kms.GetKeyPolicyInput) (
 }
 
 // ListKeyPolicies lists the one name of a key's policy.
-func (s *Service) ListKeyPolicies(ctx context.Context, in *kms.ListKeyPoliciesInput) (*kms.ListKeyPoliciesOutput,
-	error) {
+func (s *Service) ListKeyPolicies(ctx context.Context, in *kms.ListKeyPoliciesInput) (
+	*kms.ListKeyPoliciesOutput, error) {
 	if _, err := s.resolveForUpdate(ctx, *in.KeyId); err != nil {
 		return nil, err
 	}

@@ -66,8 +66,8 @@ func period(in *kms.EnableKeyRotationInput) int32 {
 }
 
 // EnableKeyRotation lets a key be rotated once in a period.
-func (s *Service) EnableKeyRotation(ctx context.Context, in *kms.EnableKeyRotationInput) (*kms.EnableKeyRotationOutput,
-	error) {
+func (s *Service) EnableKeyRotation(ctx context.Context, in *kms.EnableKeyRotationInput) (
+	*kms.EnableKeyRotationOutput, error) {
 	days := period(in)
 	if days < minPeriod || days > maxPeriod {
 		return nil, validation("1 validation error detected: Value '%d' at 'rotationPeriodInDays' failed to satisfy "+
@@ -121,8 +121,8 @@ func (s *Service) GetKeyRotationStatus(ctx context.Context, in *kms.GetKeyRotati
 }
 
 // RotateKeyOnDemand gives a key new material at once.
-func (s *Service) RotateKeyOnDemand(ctx context.Context, in *kms.RotateKeyOnDemandInput) (*kms.RotateKeyOnDemandOutput,
-	error) {
+func (s *Service) RotateKeyOnDemand(ctx context.Context, in *kms.RotateKeyOnDemandInput) (
+	*kms.RotateKeyOnDemandOutput, error) {
 	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err
@@ -178,8 +178,8 @@ func (s *Service) rotate(
 }
 
 // ListKeyRotations lists the rotations of a key that are over, and with IncludeKeyMaterial all its material.
-func (s *Service) ListKeyRotations(ctx context.Context, in *kms.ListKeyRotationsInput) (*kms.ListKeyRotationsOutput,
-	error) {
+func (s *Service) ListKeyRotations(ctx context.Context, in *kms.ListKeyRotationsInput) (
+	*kms.ListKeyRotationsOutput, error) {
 	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err

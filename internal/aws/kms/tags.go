@@ -123,8 +123,8 @@ func (s *Service) UntagResource(ctx context.Context, in *kms.UntagResourceInput)
 }
 
 // ListResourceTags lists the tags of a key.
-func (s *Service) ListResourceTags(ctx context.Context, in *kms.ListResourceTagsInput) (*kms.ListResourceTagsOutput,
-	error) {
+func (s *Service) ListResourceTags(ctx context.Context, in *kms.ListResourceTagsInput) (
+	*kms.ListResourceTagsOutput, error) {
 	r, err := s.resolveForUpdate(ctx, *in.KeyId)
 	if err != nil {
 		return nil, err

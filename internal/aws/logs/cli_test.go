@@ -183,9 +183,9 @@ func TestCLI(t *testing.T) {
 	var saved struct{ QueryDefinitionID string }
 	must(&saved, "put-query-definition", "--name", "eks/audit", "--query-string", "fields @message",
 		"--log-group-names", group)
-	if out := must(nil, "describe-query-definitions", "--query-definition-name-prefix", "eks/"); !strings.Contains(out,
-		saved.QueryDefinitionID) {
-		t.Errorf("query definitions:\n%s", out)
+	definitions := must(nil, "describe-query-definitions", "--query-definition-name-prefix", "eks/")
+	if !strings.Contains(definitions, saved.QueryDefinitionID) {
+		t.Errorf("query definitions:\n%s", definitions)
 	}
 	must(nil, "delete-query-definition", "--query-definition-id", saved.QueryDefinitionID)
 

@@ -302,8 +302,7 @@ func (s *Service) DeleteDelivery(ctx context.Context, in *cloudwatchlogs.DeleteD
 
 // DescribeConfigurationTemplates lists what can be configured of deliveries, by log type.
 func (s *Service) DescribeConfigurationTemplates(ctx context.Context,
-	in *cloudwatchlogs.DescribeConfigurationTemplatesInput) (*cloudwatchlogs.DescribeConfigurationTemplatesOutput,
-	error) {
+	in *cloudwatchlogs.DescribeConfigurationTemplatesInput) (*cloudwatchlogs.DescribeConfigurationTemplatesOutput, error) {
 	if err := checkPageSize("limit", in.Limit, 1, 50); err != nil {
 		return nil, err
 	}
@@ -352,8 +351,8 @@ func NewDeliveryStreams(s *store.Store) DeliveryStreams {
 // Ensure returns the IDs of a log group and of the stream of a source in it, and makes the stream when there is none.
 // It returns store.ErrNotFound while there is no such group, and vended.ErrRefused while no resource policy lets the
 // source be delivered there.
-func (d DeliveryStreams) Ensure(ctx context.Context, source record.LogDeliverySource, group string) (groupID,
-	streamID uint64, err error) {
+func (d DeliveryStreams) Ensure(ctx context.Context, source record.LogDeliverySource, group string) (
+	groupID, streamID uint64, err error) {
 	s, stream := d.service, source.StreamName()
 	for {
 		row, err := s.groups.Get(ctx, record.LogGroupKey(source.Account, source.Region, group))

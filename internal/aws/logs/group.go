@@ -126,8 +126,7 @@ func unprotected(g record.LogGroup) error {
 
 // PutLogGroupDeletionProtection switches the deletion protection of a log group.
 func (s *Service) PutLogGroupDeletionProtection(ctx context.Context,
-	in *cloudwatchlogs.PutLogGroupDeletionProtectionInput) (*cloudwatchlogs.PutLogGroupDeletionProtectionOutput,
-	error) {
+	in *cloudwatchlogs.PutLogGroupDeletionProtectionInput) (*cloudwatchlogs.PutLogGroupDeletionProtectionOutput, error) {
 	name, err := scopeOf(ctx).nameOfIdentifier("logGroupIdentifier", aws.ToString(in.LogGroupIdentifier))
 	if err != nil {
 		return nil, err
@@ -149,8 +148,8 @@ func (s *Service) groupsOf(ctx context.Context, at scope, prefix string) ([]reco
 
 // listByName returns the rows of a table below a key whose names begin with prefix, by name: keys are escaped, so that
 // their order is not quite that of the names.
-func listByName[T any](ctx context.Context, table store.Table[T], below, prefix string, name func(T) string) ([]T,
-	error) {
+func listByName[T any](ctx context.Context, table store.Table[T], below, prefix string, name func(T) string) (
+	[]T, error) {
 	rows, err := table.List(ctx, below)
 	if err != nil {
 		return nil, err

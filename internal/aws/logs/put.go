@@ -107,8 +107,8 @@ func checkBatch(batch []types.InputLogEvent) error {
 
 // selectAccepted finds the events batch[first:end] of a batch in chronological order that are neither too old nor too
 // new, and says which are not. expired is the time in milliseconds before which the group keeps nothing.
-func selectAccepted(batch []types.InputLogEvent, now time.Time, expired int64) (rejected *types.RejectedLogEventsInfo,
-	first, end int) {
+func selectAccepted(batch []types.InputLogEvent, now time.Time, expired int64) (
+	rejected *types.RejectedLogEventsInfo, first, end int) {
 	// before is the number of events that are older than a time.
 	before := func(limit int64) int {
 		n := 0

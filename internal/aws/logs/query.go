@@ -100,8 +100,8 @@ func (s *Service) queryTargets(
 const queryMemory = 1 << 10
 
 // StartQuery validates and records a query; internal/controller/logquery runs it.
-func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (*cloudwatchlogs.StartQueryOutput,
-	error) {
+func (s *Service) StartQuery(ctx context.Context, in *cloudwatchlogs.StartQueryInput) (
+	*cloudwatchlogs.StartQueryOutput, error) {
 	if in.QueryLanguage != "" && in.QueryLanguage != types.QueryLanguageCwli {
 		return nil,
 			invalidParameter(
@@ -402,8 +402,8 @@ func (s *Service) GetQueryResults(ctx context.Context, in *cloudwatchlogs.GetQue
 }
 
 // StopQuery stops a query that has not ended.
-func (s *Service) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInput) (*cloudwatchlogs.StopQueryOutput,
-	error) {
+func (s *Service) StopQuery(ctx context.Context, in *cloudwatchlogs.StopQueryInput) (
+	*cloudwatchlogs.StopQueryOutput, error) {
 	row, err := s.getQuery(ctx, aws.ToString(in.QueryId))
 	if err != nil {
 		return nil, err

@@ -129,8 +129,8 @@ func checkPolicy(in *cloudwatchlogs.PutResourcePolicyInput, want record.LogResou
 }
 
 // putPolicyOps returns the operations that write a policy over the one with the expected revision, or create it.
-func (s *Service) putPolicyOps(ctx context.Context, want record.LogResourcePolicy, expected *string) ([]store.Op,
-	error) {
+func (s *Service) putPolicyOps(ctx context.Context, want record.LogResourcePolicy, expected *string) (
+	[]store.Op, error) {
 	row, err := s.policies.Copy(ctx, want.Key())
 	missing := errors.Is(err, store.ErrNotFound)
 	switch {

@@ -40,18 +40,18 @@ func Register(mux *wire.Mux) {
 	)
 }
 
-func getSubscriptionState(context.Context, *shield.GetSubscriptionStateInput) (*shield.GetSubscriptionStateOutput,
-	error) {
+func getSubscriptionState(context.Context, *shield.GetSubscriptionStateInput) (
+	*shield.GetSubscriptionStateOutput, error) {
 	return &shield.GetSubscriptionStateOutput{SubscriptionState: types.SubscriptionStateInactive}, nil
 }
 
-func describeSubscription(context.Context, *shield.DescribeSubscriptionInput) (*shield.DescribeSubscriptionOutput,
-	error) {
+func describeSubscription(context.Context, *shield.DescribeSubscriptionInput) (
+	*shield.DescribeSubscriptionOutput, error) {
 	return nil, &types.ResourceNotFoundException{Message: aws.String("The subscription does not exist.")}
 }
 
-func describeProtection(_ context.Context, in *shield.DescribeProtectionInput) (*shield.DescribeProtectionOutput,
-	error) {
+func describeProtection(_ context.Context, in *shield.DescribeProtectionInput) (
+	*shield.DescribeProtectionOutput, error) {
 	if (in.ProtectionId == nil) == (in.ResourceArn == nil) {
 		return nil, &types.InvalidParameterException{
 			Message: aws.String("Specify either the ProtectionId or the ResourceArn of a protection."),

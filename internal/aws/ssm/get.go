@@ -219,8 +219,8 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *ssm.GetParameters
 }
 
 // namesBelow returns the names of the parameters in a hierarchy in order, and the records of those that have one.
-func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) ([]string, map[string]record.Parameter,
-	error) {
+func (s *Service) namesBelow(ctx context.Context, path string, recursive bool) (
+	[]string, map[string]record.Parameter, error) {
 	at := scopeOf(ctx)
 	var names []string
 	if strings.HasPrefix(path+"/", "/aws/") {

@@ -122,8 +122,8 @@ func (s *Service) PutParameter(ctx context.Context, in *ssm.PutParameterInput) (
 }
 
 // newVersion returns the version that a request asks for, without its number.
-func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParameterInput) (record.ParameterVersion,
-	error) {
+func (s *Service) newVersion(ctx context.Context, name string, in *ssm.PutParameterInput) (
+	record.ParameterVersion, error) {
 	none := record.ParameterVersion{}
 	if err := checkNewName(name); err != nil {
 		return none, err
@@ -310,8 +310,8 @@ func (s *Service) overwrite(ctx context.Context, row store.Row[record.Parameter]
 }
 
 // DeleteParameter deletes a parameter with all its versions.
-func (s *Service) DeleteParameter(ctx context.Context, in *ssm.DeleteParameterInput) (*ssm.DeleteParameterOutput,
-	error) {
+func (s *Service) DeleteParameter(ctx context.Context, in *ssm.DeleteParameterInput) (
+	*ssm.DeleteParameterOutput, error) {
 	if err := s.deleteParameter(ctx, in.Name); err != nil {
 		return nil, err
 	}
@@ -319,8 +319,8 @@ func (s *Service) DeleteParameter(ctx context.Context, in *ssm.DeleteParameterIn
 }
 
 // DeleteParameters deletes several parameters; the names of those that are not there come beside the others.
-func (s *Service) DeleteParameters(ctx context.Context, in *ssm.DeleteParametersInput) (*ssm.DeleteParametersOutput,
-	error) {
+func (s *Service) DeleteParameters(ctx context.Context, in *ssm.DeleteParametersInput) (
+	*ssm.DeleteParametersOutput, error) {
 	out := &ssm.DeleteParametersOutput{DeletedParameters: []string{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
 		err := s.deleteParameter(ctx, &name)

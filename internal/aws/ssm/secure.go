@@ -79,8 +79,8 @@ func (s *Service) protect(ctx context.Context, arn string, kind types.ParameterT
 
 // reveal returns the value of a version: of a SecureString its ciphertext, unless it is to be decrypted, which its
 // reader needs permission for.
-func (s *Service) reveal(ctx context.Context, p record.Parameter, v record.ParameterVersion, decrypt *bool) (string,
-	error) {
+func (s *Service) reveal(ctx context.Context, p record.Parameter, v record.ParameterVersion, decrypt *bool) (
+	string, error) {
 	if p.Type != types.ParameterTypeSecureString || !aws.ToBool(decrypt) {
 		return v.Value, nil
 	}

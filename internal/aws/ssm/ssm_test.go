@@ -23,16 +23,13 @@ func TestImagesAreFoundAsToolsAskForThem(t *testing.T) {
 			i ami.Image, _ string) bool {
 			return i.Architecture == "x86_64" && i.KubernetesVersion == "1.35"
 		},
-		"/aws/service/eks/optimized-ami/1.36/amazon-linux-2-arm64/recommended/image_id": func(
-			i ami.Image, _ string) bool {
+		"/aws/service/eks/optimized-ami/1.36/amazon-linux-2-arm64/recommended/image_id": func(i ami.Image, _ string) bool {
 			return i.Architecture == "arm64" && i.Family == ami.AL2
 		},
-		"/aws/service/bottlerocket/aws-k8s-1.35/arm64/latest/image_id": func(
-			i ami.Image, _ string) bool {
+		"/aws/service/bottlerocket/aws-k8s-1.35/arm64/latest/image_id": func(i ami.Image, _ string) bool {
 			return i.Family == ami.Bottlerocket
 		},
-		"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64": func(
-			i ami.Image, _ string) bool {
+		"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64": func(i ami.Image, _ string) bool {
 			return i.Variant == ami.Plain
 		},
 		"arn:aws:ssm:eu-west-1::parameter/aws/service/bottlerocket/aws-k8s-1.35/x86_64/latest/image_id": func(

@@ -101,8 +101,8 @@ func (s *Service) tagHandlers() []wire.Handler {
 }
 
 // AddTagsToResource gives a parameter tags, or other values to those it has.
-func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResourceInput) (*ssm.AddTagsToResourceOutput,
-	error) {
+func (s *Service) AddTagsToResource(ctx context.Context, in *ssm.AddTagsToResourceInput) (
+	*ssm.AddTagsToResourceOutput, error) {
 	added := make(map[string]string)
 	for _, t := range in.Tags {
 		added[aws.ToString(t.Key)] = aws.ToString(t.Value)

@@ -37,9 +37,7 @@ func TestSessionAndFederationTokens(t *testing.T) {
 	if who := whoAmI(t, a, session); *who.Arn != "arn:aws:iam::111122223333:user/alice" {
 		t.Errorf("the session is %s", *who.Arn)
 	}
-	awstest.Must[*ssm.DescribeParametersOutput](
-		t,
-	)(
+	awstest.Must[*ssm.DescribeParametersOutput](t)(
 		parameters(session).DescribeParameters(ctx, &ssm.DescribeParametersInput{}),
 	)
 	if _, err := a.IAM(session).ListUsers(ctx, &iam.ListUsersInput{}); awstest.Code(err) != "InvalidClientTokenId" {
@@ -70,9 +68,7 @@ func TestSessionAndFederationTokens(t *testing.T) {
 		*who.UserId != "111122223333:guest" {
 		t.Errorf("the guest is %s %s", *who.Arn, *who.UserId)
 	}
-	awstest.Must[*ssm.DescribeParametersOutput](
-		t,
-	)(
+	awstest.Must[*ssm.DescribeParametersOutput](t)(
 		parameters(guest).DescribeParameters(ctx, &ssm.DescribeParametersInput{}),
 	)
 	if _, err := parameters(guest).GetParameter(ctx,

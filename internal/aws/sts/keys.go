@@ -89,8 +89,8 @@ func NewIssuers(s *store.Store, policy outbound.Policy, log *slog.Logger) *Issue
 }
 
 // Keys implements KeySource.
-func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string, fresh bool) (jose.JSONWebKeySet,
-	error) {
+func (i *Issuers) Keys(ctx context.Context, issuer string, thumbprints []string, fresh bool) (
+	jose.JSONWebKeySet, error) {
 	if keys, ok, err := i.ofCluster(ctx, issuer); ok || err != nil {
 		return keys, err
 	}

@@ -61,8 +61,8 @@ func (s *Service) identityHandlers() []wire.Handler {
 }
 
 // GetCallerIdentity returns the identity that signed the request.
-func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput,
-	error) {
+func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (
+	*sts.GetCallerIdentityOutput, error) {
 	caller := wire.CallerFrom(ctx)
 	s.identity.Used(ctx, caller)
 	return &sts.GetCallerIdentityOutput{Account: aws.String(caller.Account), Arn: aws.String(caller.ARN),
@@ -71,8 +71,8 @@ func (s *Service) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentit
 
 // GetAccessKeyInfo returns the account that an access key belongs to: its ID contains the account, whether or not the
 // key exists.
-func (s *Service) GetAccessKeyInfo(_ context.Context, in *sts.GetAccessKeyInfoInput) (*sts.GetAccessKeyInfoOutput,
-	error) {
+func (s *Service) GetAccessKeyInfo(_ context.Context, in *sts.GetAccessKeyInfoInput) (
+	*sts.GetAccessKeyInfoOutput, error) {
 	account, ok := identity.AccountOf(*in.AccessKeyId)
 	if !ok {
 		return nil, wire.Errorf("ValidationError", "Invalid access key: %s", *in.AccessKeyId)

@@ -34,8 +34,8 @@ func (s *Service) sessionHandlers() []wire.Handler {
 }
 
 // GetSessionToken gives a user or a root user temporary credentials of their own.
-func (s *Service) GetSessionToken(ctx context.Context, in *sts.GetSessionTokenInput) (*sts.GetSessionTokenOutput,
-	error) {
+func (s *Service) GetSessionToken(ctx context.Context, in *sts.GetSessionTokenInput) (
+	*sts.GetSessionTokenOutput, error) {
 	if err := rejectMFA(in.SerialNumber, in.TokenCode); err != nil {
 		return nil, err
 	}

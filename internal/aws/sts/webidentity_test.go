@@ -197,9 +197,7 @@ func TestForeignIssuers(t *testing.T) {
 		t.Errorf("a certificate that nobody vouches for: %v", err)
 	}
 	sum := sha1.Sum(server.Certificate().Raw)
-	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](
-		t,
-	)(
+	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(
 		a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
 			&iam.UpdateOpenIDConnectProviderThumbprintInput{
 				OpenIDConnectProviderArn: &provider, ThumbprintList: []string{hex.EncodeToString(sum[:])},
@@ -215,9 +213,7 @@ func TestForeignIssuers(t *testing.T) {
 	}
 
 	// What has been fetched is not for those who do not vouch for the server.
-	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](
-		t,
-	)(
+	awstest.Must[*iam.UpdateOpenIDConnectProviderThumbprintOutput](t)(
 		a.IAM(a.Root).UpdateOpenIDConnectProviderThumbprint(ctx,
 			&iam.UpdateOpenIDConnectProviderThumbprintInput{
 				OpenIDConnectProviderArn: &provider, ThumbprintList: []string{strings.Repeat("0", 40)},

@@ -64,13 +64,13 @@ func on(action string, arns ...*string) ([]wire.Target, error) {
 	return targets, nil
 }
 
-// noResource is the message about a resource that does not exist.
+// noResource returns the message about a resource that does not exist.
 func noResource(arn *string) *string {
 	return new(fmt.Sprintf("AWS WAF couldn't perform the operation because your resource doesn't exist: there is no load "+
 		"balancer %s.", aws.ToString(arn)))
 }
 
-// noACL is the message about web ACLs, of which there are none.
+// noACL returns the message about web ACLs, of which there are none.
 func noACL(id *string) *string {
 	return new(fmt.Sprintf("AWS WAF couldn't perform the operation because your resource doesn't exist: there is no web "+
 		"ACL %s, as coracle has none. Take it off the load balancer.", aws.ToString(id)))

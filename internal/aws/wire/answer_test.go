@@ -131,8 +131,8 @@ type heldService struct {
 	until chan struct{}
 }
 
-func (s heldService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
-	error) {
+func (s heldService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (
+	*eks.DescribeClusterOutput, error) {
 	if *in.Name == "held" {
 		<-s.until
 	}

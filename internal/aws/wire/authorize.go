@@ -60,7 +60,7 @@ func (d *Denied) Error() string {
 	return fmt.Sprintf("not authorized to perform: %s on resource: %s %s", d.Action, d.Resource, d.Reason)
 }
 
-// message is the text that AWS shows to a caller who is denied.
+// message returns the text that AWS shows to a caller who is denied.
 func (d *Denied) message(caller Caller) string {
 	m := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s", caller.ARN, d.Action, d.Resource)
 	if d.Reason != "" {

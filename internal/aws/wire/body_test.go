@@ -259,8 +259,8 @@ func TestManyValuesAreRefused(t *testing.T) {
 			t.Parallel()
 			r := httptest.NewRequest(http.MethodPost, "http://coracle.test"+test.path, strings.NewReader(test.body))
 			status, header, text := send(t, m, test.service, "secret", time.Now(), r, test.body)
-			if text = header.Get("X-Amzn-Errortype") + text; status != test.status || !strings.Contains(text,
-				test.says) {
+			if text = header.Get("X-Amzn-Errortype") + text; status != test.status ||
+				!strings.Contains(text, test.says) {
 				t.Errorf("%d %.300s, want %d %s", status, text, test.status, test.says)
 			}
 		})

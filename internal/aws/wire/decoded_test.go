@@ -42,8 +42,8 @@ func TestFormsOfStrangersAreShort(t *testing.T) {
 // memoryService has an operation that holds all the memory that an account may have for answers.
 type memoryService struct{ heldService }
 
-func (s memoryService) DescribeCluster(ctx context.Context, _ *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
-	error) {
+func (s memoryService) DescribeCluster(ctx context.Context, _ *eks.DescribeClusterInput) (
+	*eks.DescribeClusterOutput, error) {
 	if err := wire.HoldAnswer(ctx, 2<<20); err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func TestDecodingHoldsMemory(t *testing.T) {
 		})
 		service := memoryService{heldService{until: make(chan struct{})}}
 		m.Register(wire.EKS, wire.Handle(service.DescribeCluster, wire.OnAll))
-		m.Register(wire.EC2, wire.Handle(func(context.Context, *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput,
-			error) {
+		m.Register(wire.EC2, wire.Handle(func(context.Context, *ec2.DescribeInstancesInput) (
+			*ec2.DescribeInstancesOutput, error) {
 			return &ec2.DescribeInstancesOutput{}, nil
 		}, wire.OnAll))
 		m.Register(wire.Logs, wire.Handle(func(context.Context, *cloudwatchlogs.PutLogEventsInput) (

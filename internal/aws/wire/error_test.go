@@ -181,8 +181,7 @@ func TestErrorsOfRequestsAreCut(t *testing.T) {
 	m.Register(wire.EC2, wire.Handle(func(context.Context, *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
 		return nil, wire.Errorf("InvalidParameterValue", "x%s is wrong", strings.Repeat("é", 1<<20))
 	}, wire.OnAll))
-	m.Register(wire.EKS, wire.Handle(func(context.Context, *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
-		error) {
+	m.Register(wire.EKS, wire.Handle(func(context.Context, *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
 		long := strings.Repeat("é", 1<<20)
 		return nil, &ekstypes.ResourceNotFoundException{Message: &long, ClusterName: &long}
 	}, wire.OnAll))

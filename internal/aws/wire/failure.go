@@ -118,7 +118,7 @@ func (s *Service) exception(api smithy.APIError) *failure {
 	return f
 }
 
-// statusOf is the HTTP status of a code that a handler gave without one.
+// statusOf returns the HTTP status of a code that a handler gave without one.
 func (s *Service) statusOf(code string) int {
 	if s.isServed() {
 		if status := model.Load(s.Name).Status(code); status != 0 {
@@ -140,7 +140,7 @@ func (s *Service) statusOf(code string) int {
 	return http.StatusBadRequest
 }
 
-// forbidden is the status of refusals: awsJson has only one status for everything that is the caller's fault.
+// forbidden returns the status of refusals: awsJson has only one status for everything that is the caller's fault.
 func (s *Service) forbidden() int {
 	if s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11 {
 		return http.StatusBadRequest
@@ -153,7 +153,7 @@ type throttledError struct{ message string }
 
 func (e *throttledError) Error() string { return e.message }
 
-// throttlingCode is the code after which clients of the service try again.
+// throttlingCode returns the code after which clients of the service try again.
 func (s *Service) throttlingCode() string {
 	switch {
 	case s.Protocol == EC2Query:
@@ -243,7 +243,7 @@ func (s *Service) invalidRegion(region string) error {
 	return e
 }
 
-// authFailure is all that EC2 tells of a signature that it does not accept, a skewed clock included.
+// authFailure returns all that EC2 tells of a signature that it does not accept, a skewed clock included.
 func (s *Service) authFailure() *failure {
 	return &failure{code: "AuthFailure", message: "AWS was not able to validate the provided access credentials",
 		status: http.StatusUnauthorized}
@@ -263,7 +263,7 @@ func (s *Service) badSignature(e *sigv4.Error) *failure {
 	return &failure{code: e.Code, message: e.Message, status: e.Status}
 }
 
-// notServed is the answer for an operation that AWS has and coracle does not.
+// notServed returns the answer for an operation that AWS has and coracle does not.
 func (s *Service) notServed(operation string) *Error {
 	code := "NotImplemented"
 	if s.Protocol == EC2Query {
@@ -279,7 +279,7 @@ func (f *failure) faultOf(client, server string) string {
 	return client
 }
 
-// queryCode is the code in the query protocols, which differs from the exception's name for some.
+// queryCode returns the code in the query protocols, which differs from the exception's name for some.
 func (f *failure) queryCode() string {
 	if f.modeled != nil {
 		return f.modeled.Code

@@ -60,8 +60,8 @@ func (p *policy) Authorize(ctx context.Context, _ wire.Caller, targets []wire.Ta
 
 type eksService struct{}
 
-func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
-	error) {
+func (eksService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (
+	*eks.DescribeClusterOutput, error) {
 	switch *in.Name {
 	case "absent":
 		return nil, &ekstypes.ResourceNotFoundException{Message: aws.String("No cluster found for name: absent."),
@@ -124,8 +124,8 @@ func (s iamService) handlers() []wire.Handler {
 
 type stsService struct{}
 
-func (stsService) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput,
-	error) {
+func (stsService) GetCallerIdentity(ctx context.Context, _ *sts.GetCallerIdentityInput) (
+	*sts.GetCallerIdentityOutput, error) {
 	return &sts.GetCallerIdentityOutput{Arn: aws.String(wire.CallerFrom(ctx).ARN)}, nil
 }
 
@@ -162,8 +162,8 @@ func config(m *wire.Mux) aws.Config {
 }
 
 // send signs a request as AKIA with that secret and returns status, headers and body.
-func send(t *testing.T, m *wire.Mux, service, secret string, at time.Time, r *http.Request, body string) (int,
-	http.Header, string) {
+func send(t *testing.T, m *wire.Mux, service, secret string, at time.Time, r *http.Request, body string) (
+	int, http.Header, string) {
 	t.Helper()
 	id := "AKIA"
 	if secret == "expired" {

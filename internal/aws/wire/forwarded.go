@@ -132,8 +132,7 @@ func (m *Mux) runForwarded(c *call, b *buffer, r *request, service *Service, bod
 }
 
 // verifyForwarded sets the caller of a request.
-func (m *Mux) verifyForwarded(c *call, b *buffer, r *request, service *Service, body *pacedBody) (*Forwarded,
-	error) {
+func (m *Mux) verifyForwarded(c *call, b *buffer, r *request, service *Service, body *pacedBody) (*Forwarded, error) {
 	streams := service.Protocol == RestXML
 	if streams && sigv4.IsVersion2(r.Request) {
 		return nil, &Error{Code: "InvalidRequest", Status: http.StatusBadRequest, Message: "The authorization mechanism " +

@@ -18,8 +18,8 @@ func Fingerprint(input any) string { return fingerprint(input, false) }
 // Repeated reports whether a request with that client token and fingerprint is another attempt of the one that the
 // recorded ones came with. The same token with another fingerprint is the service's mismatch error, such as
 // IdempotentParameterMismatch. A request without a token repeats nothing.
-func Repeated(ctx context.Context, token *string, fingerprint, recordedToken, recordedFingerprint string) (bool,
-	error) {
+func Repeated(ctx context.Context, token *string, fingerprint, recordedToken, recordedFingerprint string) (
+	bool, error) {
 	if token == nil || *token == "" || *token != recordedToken {
 		return false, nil
 	}

@@ -305,8 +305,8 @@ func appendJSONList(b []byte, pl *plan, v reflect.Value, spill func([]byte) []by
 
 // appendJSONMembers writes the members of a structure that belong in the body, and reports whether there were any. With
 // lists, nil lists are written as empty ones. Long lists among them go to spill, as in appendJSONList.
-func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool, spill func([]byte) []byte) (_ []byte,
-	some bool) {
+func appendJSONMembers(b []byte, pl *plan, v reflect.Value, lists bool, spill func([]byte) []byte) (
+	_ []byte, some bool) {
 	for _, f := range pl.fields {
 		if f.bind != inBody || f.plan.kind == kindEventStream {
 			continue

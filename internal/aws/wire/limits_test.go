@@ -31,8 +31,7 @@ func wideMux() *wire.Mux {
 		*autoscaling.DescribeAutoScalingGroupsOutput, error) {
 		return &autoscaling.DescribeAutoScalingGroupsOutput{}, nil
 	}, wire.OnAll))
-	m.Register(wire.EKS, wire.Handle(func(context.Context, *eks.CreateNodegroupInput) (*eks.CreateNodegroupOutput,
-		error) {
+	m.Register(wire.EKS, wire.Handle(func(context.Context, *eks.CreateNodegroupInput) (*eks.CreateNodegroupOutput, error) {
 		return &eks.CreateNodegroupOutput{}, nil
 	}, wire.OnAll))
 	m.Register(wire.Logs, wire.Handle(func(context.Context, *cloudwatchlogs.PutLogEventsInput) (

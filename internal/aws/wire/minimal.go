@@ -104,7 +104,8 @@ func fillValue(pl *plan, limit *model.Constraint, v reflect.Value, depth int) {
 	}
 }
 
-// exampleText is a string that satisfies an enumeration or a pattern: one of the shapes that AWS's patterns describe.
+// exampleText returns a string that satisfies an enumeration or a pattern: one of the shapes that AWS's patterns
+// describe.
 func exampleText(pl *plan, limit *model.Constraint, least int) string {
 	if len(pl.values) > 0 {
 		return pl.values[0]

@@ -244,8 +244,8 @@ func isThrottled(p any) bool {
 // dispatch authenticates, decodes, validates, authorizes and runs an operation. It leaves the response in the buffer,
 // or returns a stream that is still to be sent. It returns the service even with an error, unless the request names
 // none. A panic is an internal failure of this request, and does not end the daemon.
-func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, status *int) (service *Service,
-	events *stream, err error) {
+func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, status *int) (
+	service *Service, events *stream, err error) {
 	defer func() {
 		switch p := recover(); {
 		case p == nil:

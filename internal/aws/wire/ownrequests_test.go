@@ -28,8 +28,8 @@ type holding struct {
 	proceed chan struct{}
 }
 
-func (h *holding) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
-	error) {
+func (h *holding) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (
+	*eks.DescribeClusterOutput, error) {
 	switch *in.Name {
 	case "rows":
 		if _, err := h.rows.List(ctx, ""); err != nil {

@@ -27,8 +27,8 @@ const pageTokenVersion = 1
 // token of the next page or nil. items come in the same order each time, best sorted by key, which is unique among
 // them. A token holds the operation, a hash of the other parameters and the last key: it survives a restart and items
 // that come and go, and is refused with the service's error for another operation or other filters.
-func Page[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) (page []T, next *string,
-	err error) {
+func Page[T any](ctx context.Context, items []T, max *int32, token *string, key func(T) string) (
+	page []T, next *string, err error) {
 	c := callFrom(ctx)
 	limit, operation := 0, c.operation
 	if c.service != nil {
@@ -111,8 +111,8 @@ var pageMembers = map[string]bool{
 // tokenMembers are the members that say which attempt it is, in all services.
 var tokenMembers = map[string]bool{"ClientToken": true, "ClientRequestToken": true, "IdempotencyToken": true}
 
-// fingerprint is a hash of an input: of what is asked, without the members that say which page of it (paging) or which
-// attempt it is.
+// fingerprint returns a hash of an input: of what is asked, without the members that say which page of it (paging) or
+// which attempt it is.
 func fingerprint(input any, paging bool) string {
 	if input == nil {
 		return ""

@@ -40,8 +40,8 @@ func serialization(err error) error {
 	return err
 }
 
-func (awsJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte,
-	int) {
+func (awsJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) (
+	[]byte, int) {
 	header.Set("Content-Type", contentTypeOf(op.service))
 	b = append(b, '{')
 	b, _ = appendJSONMembers(b, op.output, out, op.lists, r.spill)

@@ -103,8 +103,8 @@ func countNames[T string | []byte](form T) (n int) {
 	return n + 1
 }
 
-func (q query) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte,
-	int) {
+func (q query) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) (
+	[]byte, int) {
 	response := op.name + "Response"
 	b = q.appendPrologue(b, header, response, op.service.XMLNamespace)
 	if q.ec2 {

@@ -207,8 +207,8 @@ func parseTexts(f *field, texts []string, v reflect.Value) error {
 	return nil
 }
 
-func (restJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) ([]byte,
-	int) {
+func (restJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.Value, header http.Header) (
+	[]byte, int) {
 	status := http.StatusOK
 	if op.http.Code != 0 {
 		status = op.http.Code
@@ -267,7 +267,7 @@ func (restJSON) encodeError(b []byte, service *Service, r *request, f *failure, 
 	return append(b, '}')
 }
 
-// encodeRequest is the client's side of restJson1, for requests that tests send.
+// encodeRequest returns the client's side of restJson1, for requests that tests send.
 func (restJSON) encodeRequest(op *operation, in reflect.Value) (uri string, body []byte) {
 	path, _, _ := strings.Cut(op.http.URI, "?")
 	query := url.Values{}

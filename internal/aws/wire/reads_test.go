@@ -29,8 +29,8 @@ type rowService struct {
 	begin func() // is called when a request is carried out
 }
 
-func (s rowService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput,
-	error) {
+func (s rowService) DescribeCluster(ctx context.Context, in *eks.DescribeClusterInput) (
+	*eks.DescribeClusterOutput, error) {
 	s.begin()
 	found := 0
 	for _, key := range []string{"a", "b", "c"} {

@@ -59,7 +59,7 @@ func (s *served) checkStream(service *Service, name string, schema *smithy.Opera
 		union.TargetID().Name))
 }
 
-// streamSchema is the schema of the member of an output that is a stream.
+// streamSchema returns the schema of the member of an output that is a stream.
 func streamSchema(schema *smithy.OperationSchema) *smithy.Schema {
 	for _, m := range schema.Output.Members() {
 		if _, ok := smithy.SchemaTrait[*traits.Streaming](m); ok && m.Type() == smithy.ShapeTypeUnion {

@@ -452,8 +452,8 @@ type Evaluation struct {
 func (b *Bound) NewEvaluation() *Evaluation { return &Evaluation{bound: b} }
 
 // Evaluate returns the properties of a resource as [Bound.Properties] does, and its Metadata.
-func (v *Evaluation) Evaluate(ctx context.Context, logicalID string, state State) (properties map[string]any,
-	metadata any, err error) {
+func (v *Evaluation) Evaluate(ctx context.Context, logicalID string, state State) (
+	properties map[string]any, metadata any, err error) {
 	e := &evaluator{ctx: ctx, bound: v.bound, state: state, kept: v.size}
 	if properties, err = v.bound.properties(e, logicalID); err != nil {
 		return nil, nil, err

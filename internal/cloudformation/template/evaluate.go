@@ -31,7 +31,7 @@ type evaluator struct {
 	lookups    int // of mappings within mappings that are under way
 }
 
-// errSkipped is the error of references to resources whose condition does not hold.
+// errSkipped returns the error of references to resources whose condition does not hold.
 func (e *evaluator) errSkipped(name string) error {
 	if e.outputs {
 		return errorf("Unresolved resource dependencies [%s] in the Outputs block of the template", name)

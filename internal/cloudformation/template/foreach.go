@@ -15,7 +15,7 @@ type expander struct {
 	size      int // of what has been made, in bytes
 }
 
-// errExtension is an error of the transform.
+// errExtension returns an error of the transform.
 func errExtension(format string, args ...any) error {
 	return errorf("Transform AWS::LanguageExtensions failed with: "+format, args...)
 }

@@ -21,7 +21,7 @@ type checker struct {
 var pseudoParameters = []string{"AWS::AccountId", "AWS::NoValue", "AWS::NotificationARNs", "AWS::Partition",
 	"AWS::Region", "AWS::StackId", "AWS::StackName", "AWS::URLSuffix"}
 
-// errUnresolved is the error of references to what does not exist.
+// errUnresolved returns the error of references to what does not exist.
 func errUnresolved(names []string, block string) error {
 	return errorf("Template format error: Unresolved resource dependencies %s in the %s block of the template",
 		inBrackets(names), block)

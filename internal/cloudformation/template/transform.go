@@ -19,7 +19,7 @@ func (t *Template) checkTransforms() error {
 // isServed reports whether all transforms of the template are served.
 func (t *Template) isServed() bool { return t.checkTransforms() == nil }
 
-// errTransform is the error of Fn::Transform with an argument.
+// errTransform returns the error of Fn::Transform with an argument.
 func errTransform(argument any) error {
 	object, _ := argument.(map[string]any)
 	name, ok := object["Name"].(string)

@@ -164,8 +164,8 @@ func (r *requester) waitEstablished(ctx context.Context, o record.AddonObject, a
 		return nil
 	}
 	definition := objectRef(all[at])
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, establishTime, true, func(ctx context.Context) (bool,
-		error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, establishTime, true, func(ctx context.Context) (
+		bool, error) {
 		live, err := r.getObject(ctx, definition)
 		if err != nil {
 			return false, err

@@ -106,8 +106,7 @@ func (b *bootstrap) Reconcile(ctx context.Context, key string) (reconcile.Result
 
 // selfManaged returns the objects of the add-ons that a new cluster gets: the default versions for its Kubernetes
 // version.
-func selfManaged(c *catalog.Catalog, cluster record.Cluster, plane record.ControlPlane) ([]catalog.Object,
-	error) {
+func selfManaged(c *catalog.Catalog, cluster record.Cluster, plane record.ControlPlane) ([]catalog.Object, error) {
 	var all []catalog.Object
 	for _, name := range []string{"vpc-cni", "kube-proxy", "coredns"} {
 		addon, found := c.Addon(name)

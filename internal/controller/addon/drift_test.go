@@ -241,8 +241,8 @@ func TestDeletion(t *testing.T) {
 	w.becomes("guest", ekstypes.AddonStatusActive)
 	w.delete("guest", false)
 	w.gone("guest")
-	if _, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{}); !apierrors.IsNotFound(
-		err) {
+	_, err = w.kube.CoreV1().Namespaces().Get(t.Context(), "home", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace of nobody is there: %v", err)
 	}
 

@@ -181,8 +181,7 @@ func TestUpdatesThatFail(t *testing.T) {
 			t.Errorf("kept are %v", o.Kept)
 		}
 	}
-	w.edit("agent", "kubectl-edit", func(
-		d *appsv1.DaemonSet) {
+	w.edit("agent", "kubectl-edit", func(d *appsv1.DaemonSet) {
 		d.Spec.Template.Spec.Containers[0].Env[1].Value = "mine"
 	})
 	eventually.Nil(w, "what is EKS's is taken back, and what was kept is not", func() error {
@@ -232,8 +231,7 @@ func TestAdoptedObjectsFollowTheirVersions(t *testing.T) {
 	if !strings.Contains(fields, `"f:image"`) {
 		t.Fatalf("kubectl owns %s", fields)
 	}
-	w.edit("agent", "kubectl-set", func(
-		d *appsv1.DaemonSet) {
+	w.edit("agent", "kubectl-set", func(d *appsv1.DaemonSet) {
 		d.Spec.Template.Spec.Containers[0].Env[0].Value = "1500"
 	})
 	u := w.ended(w.update("agent", ekstypes.ResolveConflictsPreserve, func(c *record.AddonConfig) {

@@ -115,8 +115,7 @@ func (a *addon) isCreateRefused() bool {
 	s := a.state
 	return !a.row.Deleting && !s.Created && s.Failed && s.Change == a.row.Change && !a.updating() &&
 		len(s.Issues) > 0 &&
-		!slices.ContainsFunc(s.Issues, func(
-			i ekstypes.AddonIssue) bool {
+		!slices.ContainsFunc(s.Issues, func(i ekstypes.AddonIssue) bool {
 			return i.Code != ekstypes.AddonIssueCodeConfigurationConflict
 		})
 }

@@ -126,8 +126,7 @@ func (c *Controller) pruneActivities(ctx context.Context, v *view) error {
 	if err != nil || len(rows) <= maxActivities+100 {
 		return err
 	}
-	rows = slices.DeleteFunc(rows, func(
-		r store.Row[record.AutoScalingActivity]) bool {
+	rows = slices.DeleteFunc(rows, func(r store.Row[record.AutoScalingActivity]) bool {
 		return r.Value.EndTime.IsZero()
 	})
 	slices.SortFunc(rows, func(a, b store.Row[record.AutoScalingActivity]) int {

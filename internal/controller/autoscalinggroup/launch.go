@@ -90,8 +90,8 @@ func (c *Controller) launchMissing(ctx context.Context, v *view) error {
 
 // launchInstances launches instances of some capacity, into service or into the warm pool. false: there is nothing that
 // could be launched now.
-func (c *Controller) launchInstances(ctx context.Context, v *view, need int32, warm bool, cause func() string) (bool,
-	error) {
+func (c *Controller) launchInstances(ctx context.Context, v *view, need int32, warm bool, cause func() string) (
+	bool, error) {
 	if err := v.checkTraffic(); err != nil {
 		return false, c.launchRefused(ctx, v, pool{}, cause(), err)
 	}

@@ -350,8 +350,7 @@ func (c *Controller) leaveWait(ctx context.Context, v *view, m *member) error {
 	} else {
 		m.row.State = types.LifecycleStateTerminatingProceed
 	}
-	ops, err := c.changeActivity(ctx, v, m, func(
-		a *record.AutoScalingActivity) {
+	ops, err := c.changeActivity(ctx, v, m, func(a *record.AutoScalingActivity) {
 		a.StatusCode = types.ScalingActivityStatusCodeInProgress
 	})
 	if err != nil {

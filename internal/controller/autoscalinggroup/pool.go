@@ -130,8 +130,7 @@ func (c *Controller) options(ctx context.Context, v *view) ([]option, *types.Ins
 
 // listInstanceTypes returns the instance types that meet requirements, as EC2 says.
 func (c *Controller) listInstanceTypes(ctx context.Context, v *view, o option,
-	requirements *types.InstanceRequirements) ([]string,
-	error) {
+	requirements *types.InstanceRequirements) ([]string, error) {
 	finder, ok := v.client.(interface {
 		GetInstanceTypesFromInstanceRequirements(context.Context, *ec2.GetInstanceTypesFromInstanceRequirementsInput,
 			...func(*ec2.Options)) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error)

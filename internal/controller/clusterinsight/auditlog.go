@@ -72,8 +72,8 @@ func (c *Controller) readAuditLog(cluster record.Cluster, in *record.Insights, n
 
 // readAuditFile passes the lines of a file beyond its known offset on, at most limit bytes of them, and one line. It
 // returns the ID of the file, empty when it has none yet, and its new offset.
-func readAuditFile(path string, known map[string]int64, limit int64, each func(line []byte)) (id string, offset int64,
-	err error) {
+func readAuditFile(path string, known map[string]int64, limit int64, each func(line []byte)) (
+	id string, offset int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", 0, nil

@@ -42,15 +42,15 @@ func (c *Controller) save(ctx context.Context, before, row store.Row[record.Insi
 	} else if worthWriting(before.Value, row.Value, asked) {
 		_, err = c.insights.Update(store.Paced(ctx), row)
 	} else {
-		c.keep(row)
+		c.deferWrite(row)
 	}
 	if err != nil {
-		c.keep(row) // and are dropped where another daemon has written others
+		c.deferWrite(row) // and are dropped where another daemon has written others
 	}
 	return err
 }
 
-func (c *Controller) keep(row store.Row[record.Insights]) {
+func (c *Controller) deferWrite(row store.Row[record.Insights]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unwritten[row.Key] = row

@@ -41,8 +41,8 @@ func TestClustersAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var as string
-	c := New(Options{Store: s, Config: func(_ context.Context, _ record.Cluster, user string, _ ...string) (*rest.Config,
-		error) {
+	c := New(Options{Store: s, Config: func(_ context.Context, _ record.Cluster, user string, _ ...string) (
+		*rest.Config, error) {
 		as = user
 		return &rest.Config{Host: server.URL, QPS: -1}, nil
 	}})

@@ -25,8 +25,8 @@ const poll = 5 * time.Millisecond
 // Config returns the configuration with which a user, one of EKS's own such as eks:node-manager, reaches the cluster's
 // API server, with a certificate that is valid for a year from now. It is for the managed service's other controllers,
 // which are clients like any other.
-func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user string, groups ...string) (*rest.Config,
-	error) {
+func (c *Controller) Config(ctx context.Context, cluster record.Cluster, user string, groups ...string) (
+	*rest.Config, error) {
 	seen, err := c.planes.Get(ctx, cluster.Key())
 	if err != nil {
 		return nil, err

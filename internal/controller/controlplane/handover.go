@@ -21,8 +21,8 @@ import (
 // runAPIServer ensures that the desired API server is the cluster's only one, and returns which of its two
 // specifications runs. It returns once that is ready and any other has stopped; when it does not get ready within
 // timeout, the other still serves.
-func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components, timeout time.Duration) (process.Spec,
-	error) {
+func (c *Controller) runAPIServer(ctx context.Context, p plane, specs components, timeout time.Duration) (
+	process.Spec, error) {
 	spec, port := specs.apiServer, p.server
 	all := c.o.Host.List(apiServers(p.cluster.ID))
 	handover := len(all) > 0 && !slices.ContainsFunc(all, func(s process.Status) bool { return s.Name == spec.Name })

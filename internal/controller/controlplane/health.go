@@ -15,8 +15,8 @@ import (
 
 // checkHealth returns what is wrong with a cluster after a reconcile pass that ended with err, and when to check
 // again because of it.
-func (c *Controller) checkHealth(cluster record.Cluster, err error) (issues []ekstypes.ClusterIssue,
-	after time.Duration) {
+func (c *Controller) checkHealth(cluster record.Cluster, err error) (
+	issues []ekstypes.ClusterIssue, after time.Duration) {
 	add := func(code ekstypes.ClusterIssueCode, message string, resources ...string) {
 		issues = append(issues, ekstypes.ClusterIssue{Code: code, Message: &message, ResourceIds: resources})
 	}

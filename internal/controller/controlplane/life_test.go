@@ -145,8 +145,8 @@ func TestClusterLife(t *testing.T) {
 				t.Errorf("put %s: %v", key, err)
 			}
 		}
-		if _, err := client.Get(t.Context(), "/clusters/", clientv3.WithPrefix()); !errors.Is(err,
-			rpctypes.ErrPermissionDenied) {
+		_, err = client.Get(t.Context(), "/clusters/", clientv3.WithPrefix())
+		if !errors.Is(err, rpctypes.ErrPermissionDenied) {
 			t.Errorf("list: %v", err)
 		}
 		if _, err := client.UserAdd(t.Context(), "intruder", "x"); err == nil {

@@ -120,8 +120,8 @@ func TestDeletionsThatAreRefused(t *testing.T) {
 	if err != nil {
 		t.Errorf("a pod that the profile does not select: %v", err)
 	}
-	if _, err := w.kube.CoreV1().Pods("fargate").Get(t.Context(), pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(
-		err) {
+	_, err = w.kube.CoreV1().Pods("fargate").Get(t.Context(), pod.Name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
 		t.Errorf("a pod of the profile: %v", err)
 	}
 	w.remove(other)

@@ -155,8 +155,8 @@ func (c *Controller) decide(ctx context.Context, clusterKey, name string) (recon
 }
 
 // reviewAccess asks whether the node may have a certificate of its own at all, as RBAC says (eks:node-bootstrapper).
-func (k *client) reviewAccess(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (refused string,
-	err error) {
+func (k *client) reviewAccess(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (
+	refused string, err error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for name, value := range request.Spec.Extra {
 		extra[name] = authorizationv1.ExtraValue(value)

@@ -164,8 +164,8 @@ func (e *execution) computeResult(ctx context.Context, write func(*resultSet) er
 }
 
 // openSnapshot takes the snapshot of one group; nil when the group is gone.
-func (e *execution) openSnapshot(ctx context.Context, plan *insights.Plan, name string, id uint64) (*events.View,
-	*source, error) {
+func (e *execution) openSnapshot(ctx context.Context, plan *insights.Plan, name string, id uint64) (
+	*events.View, *source, error) {
 	row, err := e.r.groups.Get(ctx, record.LogGroupKey(e.query.Account, e.query.Region, name))
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Value.ID != id {
 		return nil, nil, nil

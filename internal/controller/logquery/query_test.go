@@ -141,8 +141,8 @@ func (l *logs) start(text string, groups []record.LogGroup, change ...func(*reco
 }
 
 // await waits until the query satisfies what.
-func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (record.LogQueryRun,
-	[][]logstypes.ResultField) {
+func (l *logs) await(q record.LogQuery, what func(record.LogQueryRun) bool) (
+	record.LogQueryRun, [][]logstypes.ResultField) {
 	l.t.Helper()
 	var run record.LogQueryRun
 	var rows [][]logstypes.ResultField

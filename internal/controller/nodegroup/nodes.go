@@ -242,9 +242,7 @@ func differs(a, b *corev1.Node) bool {
 	return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || a.Spec.ProviderID != b.Spec.ProviderID ||
 		!maps.Equal(a.Labels, b.Labels) || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
 		!slices.EqualFunc(
-			a.Spec.Taints,
-			b.Spec.Taints,
-			func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value },
+			a.Spec.Taints, b.Spec.Taints, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) && x.Value == y.Value },
 		) ||
 		!slices.Equal(conditions(a), conditions(b))
 }

@@ -125,8 +125,8 @@ func (g *group) recordUnhealthy(ctx context.Context, enabled bool) error {
 const maxReason = 256
 
 // ailment returns what a node suffers from: of several conditions the one that is acted on first.
-func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (worst record.NodegroupUnhealthy,
-	ill bool) {
+func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (
+	worst record.NodegroupUnhealthy, ill bool) {
 	if n == nil {
 		return record.NodegroupUnhealthy{Condition: string(corev1.NodeReady), Reason: nodeDeleted, Since: now}, true
 	}
@@ -150,8 +150,8 @@ func ailment(n *corev1.Node, config *ekstypes.NodeRepairConfig, now time.Time) (
 }
 
 // repairAction returns what is done about a node, and how long after it fell ill.
-func repairAction(u record.NodegroupUnhealthy, config *ekstypes.NodeRepairConfig) (ekstypes.RepairAction,
-	time.Duration) {
+func repairAction(u record.NodegroupUnhealthy, config *ekstypes.NodeRepairConfig) (
+	ekstypes.RepairAction, time.Duration) {
 	if config != nil {
 		for _, o := range config.NodeRepairConfigOverrides {
 			if aws.ToString(o.NodeMonitoringCondition) == u.Condition &&

@@ -314,8 +314,7 @@ func (g *group) resourceTags() []ec2types.Tag {
 func (g *group) tagSpecifications(
 	users []ec2types.LaunchTemplateTagSpecificationRequest) []ec2types.LaunchTemplateTagSpecificationRequest {
 	for _, kind := range []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume} {
-		i := slices.IndexFunc(users, func(
-			s ec2types.LaunchTemplateTagSpecificationRequest) bool {
+		i := slices.IndexFunc(users, func(s ec2types.LaunchTemplateTagSpecificationRequest) bool {
 			return s.ResourceType == kind
 		})
 		if i < 0 {

@@ -137,8 +137,7 @@ func TestUpdates(t *testing.T) {
 			}
 		},
 		"the minimal strategy launches nothing before something has gone": func(w *fixture) {
-			w.create("minimal", 2, func(
-				n *record.Nodegroup) {
+			w.create("minimal", 2, func(n *record.Nodegroup) {
 				n.UpdateConfig.UpdateStrategy = ekstypes.NodegroupUpdateStrategiesMinimal
 			})
 			w.web("small", "minimal", 2, 1)

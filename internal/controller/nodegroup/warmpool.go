@@ -49,8 +49,8 @@ func (g *group) reconcileWarmPool(ctx context.Context) error {
 	if have != nil && aws.ToInt32(have.MinSize) == aws.ToInt32(in.MinSize) && have.PoolState == in.PoolState &&
 		(in.MaxGroupPreparedCapacity == nil ||
 			aws.ToInt32(have.MaxGroupPreparedCapacity) == *in.MaxGroupPreparedCapacity) &&
-		(have.InstanceReusePolicy != nil && aws.ToBool(have.InstanceReusePolicy.ReuseOnScaleIn)) == aws.ToBool(
-			want.ReuseOnScaleIn) {
+		aws.ToBool(want.ReuseOnScaleIn) ==
+			(have.InstanceReusePolicy != nil && aws.ToBool(have.InstanceReusePolicy.ReuseOnScaleIn)) {
 		return nil
 	}
 	if _, err := g.scaling.PutWarmPool(ctx, in); err != nil {

@@ -112,8 +112,8 @@ func (p *pass) signalsOf(ctx context.Context, id string, ignored []string) ([]st
 }
 
 // receive counts the signals of a resource, and records events of new ones. With an outcome, others may go on first.
-func (p *pass) receive(ctx context.Context, row store.Row[record.StackResource], ignored []string) (received, *outcome,
-	error) {
+func (p *pass) receive(ctx context.Context, row store.Row[record.StackResource], ignored []string) (
+	received, *outcome, error) {
 	rows, err := p.signalsOf(ctx, row.Value.LogicalID, ignored)
 	if err != nil {
 		return received{}, nil, err

@@ -318,8 +318,8 @@ func (r *rolling) inService() (n int) {
 	return n
 }
 
-// minActive is how many instances must be in service before the update goes on: all that are desired, unless the policy
-// says how many of them.
+// minActive returns how many instances must be in service before the update goes on: all that are desired, unless the
+// policy says how many of them.
 func (r *rolling) minActive(desired int) int {
 	return share(desired, numberOf(r.config["MinActiveInstancesPercent"], 100))
 }

@@ -60,8 +60,8 @@ func (c *Controller) Controllers() []reconcile.Controller {
 	}
 }
 
-func result(reconcileKey func(context.Context, string) (bool, error)) func(context.Context, string) (reconcile.Result,
-	error) {
+func result(reconcileKey func(context.Context, string) (bool, error)) func(context.Context, string) (
+	reconcile.Result, error) {
 	return func(ctx context.Context, key string) (reconcile.Result, error) {
 		gone, err := reconcileKey(ctx, key)
 		return reconcile.Result{Gone: gone}, err

@@ -86,8 +86,7 @@ other = "y:PreferNoSchedule"
 			root := filepath.Join(t.TempDir(), "root")
 			if err := rootfs.Write(root, rootfs.Options{Base: rootfstest.Base(t),
 				Family: rootfs.Bottlerocket, KubernetesVersion: "1.36",
-				Release: "1.63.0-abc", Region: "eu-west-1", SandboxImage: "pause:3.10", Program: func(string) (string,
-					error) {
+				Release: "1.63.0-abc", Region: "eu-west-1", SandboxImage: "pause:3.10", Program: func(string) (string, error) {
 					return "/bin/true", nil
 				}}); err != nil {
 				t.Fatal(err)

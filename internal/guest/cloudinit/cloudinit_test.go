@@ -258,8 +258,8 @@ func TestWhatGoesWrongIsSaid(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
 			console, errs := bootOver(t, root, test.userData)
-			if len(errs) == 0 || !strings.Contains(console, test.want) || !strings.Contains(strings.Join(errs, "\n"),
-				test.want) {
+			if len(errs) == 0 || !strings.Contains(console, test.want) ||
+				!strings.Contains(strings.Join(errs, "\n"), test.want) {
 				t.Errorf("console %q, errors %q, want %q in both", console, errs, test.want)
 			}
 			if result := read(t, root, "run/cloud-init/result.json"); !strings.Contains(result, `"errors": [`) ||
@@ -271,8 +271,8 @@ func TestWhatGoesWrongIsSaid(t *testing.T) {
 	for name, test := range map[string]struct{ userData, want string }{
 		"something else": {"hello world", "Unhandled non-multipart (text/x-not-multipart) userdata: 'hello world...'"},
 	} {
-		if console, errs := bootOver(t, t.TempDir(), test.userData); len(errs) != 0 || !strings.Contains(console,
-			test.want) {
+		if console, errs := bootOver(t, t.TempDir(), test.userData); len(errs) != 0 ||
+			!strings.Contains(console, test.want) {
 			t.Errorf("%s: console %q, errors %q", name, console, errs)
 		}
 	}

@@ -81,8 +81,8 @@ func (m systemMounter) Find(name, volume, partition string) (string, error) {
 }
 
 // findDevice returns the device that the link of a serial number leads to, which has to be the one of the name.
-func findDevice(name, serial string, resolve func(path string) (device string, number uint64, err error)) (string,
-	error) {
+func findDevice(name, serial string, resolve func(path string) (device string, number uint64, err error)) (
+	string, error) {
 	device, number, err := resolve(linksByID + serial)
 	if err != nil {
 		return "", fmt.Errorf("find the device of %s: %w", serial, err)

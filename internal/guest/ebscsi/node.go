@@ -26,8 +26,8 @@ type node struct {
 }
 
 // NodeGetCapabilities answers what nodes can do.
-func (*node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse,
-	error) {
+func (*node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (
+	*csi.NodeGetCapabilitiesResponse, error) {
 	return csidriver.NodeCapabilities(csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
 		csi.NodeServiceCapability_RPC_EXPAND_VOLUME, csi.NodeServiceCapability_RPC_GET_VOLUME_STATS), nil
 }
@@ -218,8 +218,8 @@ func (n *node) formatOptions(kind string, attributes map[string]string) (argumen
 }
 
 // NodeUnstageVolume unmounts a volume, if it is mounted.
-func (n *node) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse,
-	error) {
+func (n *node) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequest) (
+	*csi.NodeUnstageVolumeResponse, error) {
 	target := r.GetStagingTargetPath()
 	if r.GetVolumeId() == "" {
 		return nil, csidriver.Invalid("Volume ID not provided")
@@ -246,8 +246,8 @@ func (n *node) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequ
 }
 
 // NodePublishVolume gives a pod a volume that was staged; of a raw one the device.
-func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse,
-	error) {
+func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (
+	*csi.NodePublishVolumeResponse, error) {
 	target, capability := r.GetTargetPath(), r.GetVolumeCapability()
 	switch {
 	case r.GetVolumeId() == "":
@@ -335,8 +335,8 @@ func (n *node) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolume
 }
 
 // NodeExpandVolume makes a file system as large as its volume.
-func (n *node) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse,
-	error) {
+func (n *node) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequest) (
+	*csi.NodeExpandVolumeResponse, error) {
 	id, path, capability := r.GetVolumeId(), r.GetVolumePath(), r.GetVolumeCapability()
 	switch {
 	case id == "":

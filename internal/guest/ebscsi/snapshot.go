@@ -21,8 +21,8 @@ import (
 )
 
 // CreateSnapshot takes a snapshot of a volume. One of the same name is the same snapshot.
-func (c *controller) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse,
-	error) {
+func (c *controller) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (
+	*csi.CreateSnapshotResponse, error) {
 	name, volume := r.GetName(), r.GetSourceVolumeId()
 	if name == "" {
 		return nil, csidriver.Invalid("Snapshot name not provided")
@@ -119,8 +119,8 @@ func isMissingSnapshot(err error, id string) bool {
 }
 
 // DeleteSnapshot deletes a snapshot, if it is there.
-func (c *controller) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
-	error) {
+func (c *controller) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRequest) (
+	*csi.DeleteSnapshotResponse, error) {
 	id := r.GetSnapshotId()
 	if id == "" {
 		return nil, csidriver.Invalid("Snapshot ID not provided")
@@ -145,8 +145,8 @@ func (c *controller) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRe
 const leastPage = 5
 
 // ListSnapshots lists one snapshot, those of a volume, or all of the account.
-func (c *controller) ListSnapshots(ctx context.Context, r *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse,
-	error) {
+func (c *controller) ListSnapshots(ctx context.Context, r *csi.ListSnapshotsRequest) (
+	*csi.ListSnapshotsResponse, error) {
 	in := &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}
 	most, skip := r.GetMaxEntries(), 0
 	if id := r.GetSnapshotId(); id != "" {

@@ -113,8 +113,8 @@ func checkCapabilities(all []*csi.VolumeCapability) error {
 }
 
 // NodePublishVolume mounts a volume for a pod.
-func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse,
-	error) {
+func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (
+	*csi.NodePublishVolumeResponse, error) {
 	target := r.GetTargetPath()
 	switch {
 	case target == "":

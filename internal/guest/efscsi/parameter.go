@@ -213,8 +213,8 @@ func (w *wanted) check(p *types.AccessPointDescription) error {
 }
 
 // readFileSystem returns the file system of a class: its ID, or that in a ConfigMap or Secret.
-func readFileSystem(ctx context.Context, p map[string]string, api func() (*csidriver.Kubernetes, error)) (string,
-	error) {
+func readFileSystem(ctx context.Context, p map[string]string, api func() (*csidriver.Kubernetes, error)) (
+	string, error) {
 	fail := func(format string, args ...any) (string, error) {
 		return "", csidriver.Invalid("Failed to resolve filesystem Id %v", fmt.Errorf(format, args...))
 	}

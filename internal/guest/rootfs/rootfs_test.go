@@ -114,16 +114,16 @@ func TestWrite(t *testing.T) {
 				}
 			}
 			for name, part := range test.parts {
-				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(data),
-					part) {
+				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil ||
+					!strings.Contains(string(data), part) {
 					t.Errorf("%s has no %q: %v\n%s", name, part, err, data)
 				}
 			}
 			for _, name := range []string{"etc/ssl/certs/ca-bundle.crt", "etc/ssl/certs/ca-certificates.crt",
 				"etc/pki/tls/certs/ca-bundle.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 				"etc/ssl/cert.pem"} {
-				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasSuffix(string(data),
-					string(o.CABundle)) {
+				if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil ||
+					!strings.HasSuffix(string(data), string(o.CABundle)) {
 					t.Errorf("%s does not end with the daemon's certificate: %v", name, err)
 				}
 			}

@@ -51,8 +51,8 @@ func (c Command) Journalctl(args []string) int {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		name, value, hasValue := strings.Cut(arg, "=")
-		if !strings.HasPrefix(arg, "--") && len(arg) > 2 && arg[0] == '-' && strings.ContainsRune("unopStUgb",
-			rune(arg[1])) {
+		if !strings.HasPrefix(arg, "--") && len(arg) > 2 && arg[0] == '-' &&
+			strings.ContainsRune("unopStUgb", rune(arg[1])) {
 			name, value, hasValue = arg[:2], arg[2:], true // -n20, -ukubelet
 		} else if !strings.HasPrefix(arg, "--") && len(arg) > 2 && arg[0] == '-' {
 			// -xeu kubelet: the last letter may have a value

@@ -70,8 +70,8 @@ func (c Command) listUnits(patterns []string, o options) int {
 			continue
 		}
 		if len(o.states) > 0 {
-			if !slices.Contains(o.states, u.Active) && !slices.Contains(o.states, u.Sub) && !slices.Contains(o.states,
-				u.Load) {
+			if !slices.Contains(o.states, u.Active) && !slices.Contains(o.states, u.Sub) &&
+				!slices.Contains(o.states, u.Load) {
 				continue
 			}
 		} else if u.Active == "inactive" && !o.all {

@@ -32,8 +32,8 @@ func TestCheck(t *testing.T) {
 		var asked []string
 		command := Command{IMDS: imdstest.Fake(t, c.metadata), Stderr: &said,
 			Systemctl: func(args []string) int { asked = append(asked, args...); return 0 }}
-		if status := command.Run(t.Context(), []string{"check"}); status != c.status || !strings.Contains(said.String(),
-			c.says) {
+		if status := command.Run(t.Context(), []string{"check"}); status != c.status ||
+			!strings.Contains(said.String(), c.says) {
 			t.Errorf("%s: status %d, says %q", name, status, &said)
 		}
 		if waits := strings.Join(asked, " ") == "start --no-block "+Waiter; waits != (c.status == 1) {

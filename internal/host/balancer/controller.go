@@ -245,8 +245,8 @@ func (c *Controller) recordStatuses(ctx context.Context, observed []store.Row[re
 }
 
 // specs returns what the process does for a listener of a load balancer, and after what time that changes by itself.
-func (c *Controller) specs(ctx context.Context, b record.LoadBalancer, route balancing.Route) (all []endpoint.Balancer,
-	after time.Duration, err error) {
+func (c *Controller) specs(ctx context.Context, b record.LoadBalancer, route balancing.Route) (
+	all []endpoint.Balancer, after time.Duration, err error) {
 	if route.Path() != balancing.ByProcess {
 		return nil, 0, nil
 	}
@@ -295,8 +295,8 @@ func (c *Controller) specs(ctx context.Context, b record.LoadBalancer, route bal
 }
 
 // logsOf returns which logs of a load balancer are delivered; nil for none.
-func (c *Controller) logsOf(ctx context.Context, b record.LoadBalancer, l record.Listener) (*endpoint.BalancerLogs,
-	error) {
+func (c *Controller) logsOf(ctx context.Context, b record.LoadBalancer, l record.Listener) (
+	*endpoint.BalancerLogs, error) {
 	sources, err := c.sourcesOf.List(ctx, b.ARN())
 	if err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ import (
 )
 
 // server serves HTTP in the load balancer's namespace, with TLS or without.
-func (b balancerRig) server(secure bool, handler http.HandlerFunc) (address string,
-	certificate application.Certificate) {
+func (b balancerRig) server(secure bool, handler http.HandlerFunc) (
+	address string, certificate application.Certificate) {
 	b.t.Helper()
 	l, err := Listen(b.t.Context(), b.lb, "tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -143,8 +143,8 @@ func TestAClusterWithoutNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.ForwardPort(t.Context(), cluster); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(),
-		l.Addr().String()) {
+	if err := c.ForwardPort(t.Context(), cluster); !errors.Is(err, syscall.EADDRINUSE) ||
+		!strings.Contains(err.Error(), l.Addr().String()) {
 		t.Errorf("with a port that another program has: %v", err)
 	}
 }

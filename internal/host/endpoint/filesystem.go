@@ -18,7 +18,7 @@ type SubnetZone struct {
 	Zone string
 }
 
-// fileSystemDomain is the domain of the names of EFS file systems.
+// fileSystemDomain returns the domain of the names of EFS file systems.
 // https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html
 func fileSystemDomain(region string) string { return "efs." + region + ".amazonaws.com" }
 

@@ -209,8 +209,8 @@ func subnetOf(subnets []store.Row[record.Subnet], address netip.Addr) (record.Su
 
 // lentAddress returns the public address of a private one of a network interface, of the primary one if that is
 // invalid: an elastic address, or the one that Amazon lends.
-func (t tables) lentAddress(ctx context.Context, beside record.EC2Resource, eni string, private netip.Addr) (netip.Addr,
-	error) {
+func (t tables) lentAddress(ctx context.Context, beside record.EC2Resource, eni string, private netip.Addr) (
+	netip.Addr, error) {
 	row, err := t.interfaces.Get(ctx, record.EC2Key(beside.Account, beside.Region, eni))
 	if err != nil || len(row.Value.PrivateIPs) == 0 {
 		return netip.Addr{}, ignoreMissing(err)

@@ -378,8 +378,8 @@ func (t tables) interfaceEndpoints(ctx context.Context) (map[string]map[string][
 	return all, nil
 }
 
-func (t tables) addressesOf(ctx context.Context, of record.EC2Resource, interfaces []string) (all []netip.Addr,
-	err error) {
+func (t tables) addressesOf(ctx context.Context, of record.EC2Resource, interfaces []string) (
+	all []netip.Addr, err error) {
 	for _, id := range interfaces {
 		row, err := t.interfaces.Get(ctx, record.EC2Key(of.Account, of.Region, id))
 		if errors.Is(err, store.ErrNotFound) {

@@ -214,8 +214,8 @@ func TestWhatIsDeletedGivesItsSpaceBack(t *testing.T) {
 	if after := blobs(); after != before/2 {
 		t.Errorf("%d blobs of %d are left, want half", after, before)
 	}
-	if image, err := again.loadImage(t.Context(), "quay.io/team/keep:v1"); err != nil || hash(t, image) != hash(t,
-		keep) {
+	if image, err := again.loadImage(t.Context(), "quay.io/team/keep:v1"); err != nil ||
+		hash(t, image) != hash(t, keep) {
 		t.Errorf("the other image: %v", err)
 	}
 	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {

@@ -122,8 +122,8 @@ func manifestsDir(repo distribution.Repository) string {
 }
 
 // tagsByManifest returns all tags of a repository, by manifest.
-func (r *Registry) tagsByManifest(ctx context.Context, repo distribution.Repository) (map[digest.Digest][]string,
-	error) {
+func (r *Registry) tagsByManifest(ctx context.Context, repo distribution.Repository) (
+	map[digest.Digest][]string, error) {
 	service := repo.Tags(ctx)
 	names, err := service.All(ctx)
 	if isUnknown(err) {
@@ -158,8 +158,8 @@ const maxDescriptions = 20_000
 
 // describe describes a manifest, whose content never changes. It is read once, as long as it is one of the last
 // maxDescriptions.
-func (r *Registry) describe(ctx context.Context, manifests distribution.ManifestService, d digest.Digest) (description,
-	error) {
+func (r *Registry) describe(ctx context.Context, manifests distribution.ManifestService, d digest.Digest) (
+	description, error) {
 	if known, ok := r.descriptions.Get(d); ok {
 		return known.(description), nil
 	}

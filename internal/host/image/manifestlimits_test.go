@@ -112,8 +112,8 @@ func TestManifestsOfPublicImagesAreBounded(t *testing.T) {
 			counted := &reading{RoundTripper: n}
 			r := open(t, Options{Transport: counted})
 			status, _, body := get(t, r, "team/app", "v1", "docker.io")
-			if want := map[bool]int{true: 200, false: 403}[test.want == ""]; status != want || !strings.Contains(body,
-				test.want) {
+			if want := map[bool]int{true: 200, false: 403}[test.want == ""]; status != want ||
+				!strings.Contains(body, test.want) {
 				t.Errorf("%d %s", status, body)
 			}
 			if got := counted.manifests.Load(); got != test.manifests {

@@ -101,10 +101,7 @@ func isBlobPath(path string) bool {
 func checkMetadataSize(of string, size int64) error {
 	if size < 0 || size > maxMetadata {
 		return fmt.Errorf(
-			"%s has %d bytes, and indexes, manifests and configurations may have %s",
-			of,
-			size,
-			humanize.IBytes(maxMetadata),
+			"%s has %d bytes, and indexes, manifests and configurations may have %s", of, size, humanize.IBytes(maxMetadata),
 		)
 	}
 	return nil
@@ -176,9 +173,7 @@ func (b *metadataBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
 	if b.left -= int64(n); b.left < 0 {
 		return 0, fmt.Errorf(
-			"%s is longer than %s, which indexes, manifests and configurations may have",
-			b.of,
-			humanize.IBytes(maxMetadata),
+			"%s is longer than %s, which indexes, manifests and configurations may have", b.of, humanize.IBytes(maxMetadata),
 		)
 	}
 	objects, members := countObjects(p[:max(n, 0)])

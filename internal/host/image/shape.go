@@ -43,8 +43,8 @@ var shaped = map[string]form{
 }
 
 // buildRecipe returns the recipe of the image with the given name. find returns the paths of its programs.
-func buildRecipe(name, reference string, base, iptables []entry, find func(name string) (string, error)) (recipe,
-	error) {
+func buildRecipe(name, reference string, base, iptables []entry, find func(name string) (string, error)) (
+	recipe, error) {
 	f, ok := shaped[name]
 	if !ok {
 		return recipe{}, fmt.Errorf("no image is made like %q", name)

@@ -114,12 +114,7 @@ func TestUnfinishedUploadsAreBounded(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	w := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(
-		t.Context(),
-		http.MethodPost,
-		"/v2/"+uploadRepository+"/blobs/uploads/",
-		nil,
-	)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/"+uploadRepository+"/blobs/uploads/", nil)
 	request.SetBasicAuth("AWS", "token")
 	if r.Handler(everybody{}).ServeHTTP(w, request); w.Code != http.StatusTooManyRequests ||
 		!strings.Contains(w.Body.String(), "unfinished layer uploads") {

@@ -275,8 +275,7 @@ func (c *Controller) writeMachine(ctx context.Context, key string, m record.Mach
 
 // reconcileRunning ensures that the machine runs the desired boot, and records what it observes.
 func (c *Controller) reconcileRunning(ctx context.Context, key string, i record.Instance,
-	m record.Machine) (reconcile.Result,
-	error) {
+	m record.Machine) (reconcile.Result, error) {
 	dir := c.machineDir(i.ID)
 	alive := c.isRunning(i.ID)
 	if prepared, err := launch.Read(filepath.Join(dir, launch.SpecFile)); alive && err == nil &&

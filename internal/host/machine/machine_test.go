@@ -89,8 +89,8 @@ func TestTheLifeOfAMachine(t *testing.T) {
 		return m.Boot == 2 &&
 			m.State == ec2types.InstanceStateNameRunning
 	})
-	if got := h.run(one, "cat /root/file; ls /run/coracle"); !strings.HasPrefix(got, "kept") || strings.Contains(got,
-		boot.File) {
+	if got := h.run(one, "cat /root/file; ls /run/coracle"); !strings.HasPrefix(got, "kept") ||
+		strings.Contains(got, boot.File) {
 		t.Errorf("after a reboot: %s", got)
 	}
 

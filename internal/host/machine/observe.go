@@ -186,8 +186,8 @@ type consoleMark struct {
 }
 
 // consoleSoon writes the console if it has grown, at most once in a pause; after is the time until the next check.
-func (c *Controller) consoleSoon(ctx context.Context, key, id string, pause time.Duration) (after time.Duration,
-	err error) {
+func (c *Controller) consoleSoon(ctx context.Context, key, id string, pause time.Duration) (
+	after time.Duration, err error) {
 	info, err := os.Lstat(filepath.Join(c.machineDir(id), consoleFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // nothing was written yet

@@ -211,8 +211,8 @@ func (c *Controller) rootVolume(ctx context.Context, i record.Instance) (id stri
 // prepareDisk makes what a new machine starts with, on its root volume unless it has none, and returns the base image
 // that its disk lies over. That stays the same as long as the machine lives, since what was written over one layer
 // cannot lie over another.
-func (c *Controller) prepareDisk(ctx context.Context, id string, image Image, root string) (baseImage string,
-	err error) {
+func (c *Controller) prepareDisk(ctx context.Context, id string, image Image, root string) (
+	baseImage string, err error) {
 	dir := c.machineDir(id)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err

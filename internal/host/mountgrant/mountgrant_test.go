@@ -27,8 +27,8 @@ var grant = Grant{FileSystemID: "fs-0123456789abcdef0", Root: "/data/filesystems
 		Creation: &Creation{UID: 4, GID: 5, Mode: 0o750}}}
 
 // talk lets a launcher ask a daemon, through what changes the bytes of either direction, and returns what both got.
-func talk(t *testing.T, launcher, daemon []byte, up, down func([]byte)) (asked *Asked, received error, got Grant,
-	err error) {
+func talk(t *testing.T, launcher, daemon []byte, up, down func([]byte)) (
+	asked *Asked, received error, got Grant, err error) {
 	t.Helper()
 	a, middleA := net.Pipe()
 	middleB, b := net.Pipe()

@@ -108,7 +108,7 @@ func invalidID(a record.AccessPoint) uint32 {
 	return 0
 }
 
-// fail is the answer when something does not work here.
+// fail returns the answer when something does not work here.
 func (c *Controller) fail(asked *mountgrant.Asked, err error) mountgrant.Grant {
 	c.o.Log.Error("cannot decide about a mount of an EFS file system", "instance", asked.InstanceID, "error", err)
 	return refuse(unix.EIO, "the daemon could not decide about this mount; its log says why")

@@ -276,8 +276,7 @@ func (c *Controller) connectTo(ctx context.Context, key, clusterID string, conn 
 	}
 	server := &http.Server{
 		Handler: k.handler(), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		TLSConfig: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate,
-			error) {
+		TLSConfig: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return k.certificate(ctx)
 		}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 	}

@@ -97,13 +97,7 @@ func startOwner(id uint32, flags uintptr) (*os.Process, error) {
 	if errno == 0 {
 		pid, errno = forkOwner(c)
 		_, _, _ = syscall.RawSyscall6(
-			syscall.SYS_RT_SIGPROCMASK,
-			unix.SIG_SETMASK,
-			uintptr(unsafe.Pointer(&c.signals)),
-			0,
-			8,
-			0,
-			0,
+			syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.signals)), 0, 8, 0, 0,
 		)
 	}
 	syscall.ForkLock.Unlock()

@@ -23,8 +23,8 @@ import (
 )
 
 // make makes the disk of a volume. It reports false as long as its content is not there.
-func (c *Controller) make(ctx context.Context, key string, v record.Volume, d *record.VolumeDisk) (made bool,
-	err error) {
+func (c *Controller) make(ctx context.Context, key string, v record.Volume, d *record.VolumeDisk) (
+	made bool, err error) {
 	info, err := os.Stat(c.file(v.ID))
 	if err == nil {
 		d.Size = int32(info.Size() >> 30)
@@ -274,8 +274,8 @@ func (c *Controller) remove(id string) error {
 
 // grow gives the disk the size that the volume has been modified to. What is to be made from it with a smaller size is
 // made before: its end would be cut off. It returns when to try again.
-func (c *Controller) grow(ctx context.Context, key string, v record.Volume, d *record.VolumeDisk) (wait time.Duration,
-	err error) {
+func (c *Controller) grow(ctx context.Context, key string, v record.Volume, d *record.VolumeDisk) (
+	wait time.Duration, err error) {
 	if d.Size >= v.Size {
 		return 0, nil
 	}

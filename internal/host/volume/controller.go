@@ -346,8 +346,8 @@ func resourceOf(key string) record.EC2Resource {
 
 // volumeNeeded reports whether something is still to be made from the disk of a volume, of those whose size and failure
 // count.
-func (c *Controller) volumeNeeded(ctx context.Context, key string, counts func(size int32, failure string) bool) (bool,
-	error) {
+func (c *Controller) volumeNeeded(ctx context.Context, key string, counts func(size int32, failure string) bool) (
+	bool, error) {
 	prefix, id := key[:strings.LastIndexByte(key, '/')+1], idOf(key)
 	snapshots, err := c.snapshotsByContent.List(ctx, id)
 	if err != nil {

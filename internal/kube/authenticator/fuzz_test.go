@@ -64,9 +64,7 @@ func FuzzAuthenticate(f *testing.F) {
 		}
 		w := httptest.NewRecorder()
 		r.auth.authenticate(
-			w,
-			httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authenticate", bytes.NewReader(input)),
-			cluster,
+			w, httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authenticate", bytes.NewReader(input)), cluster,
 		)
 		if w.Code == http.StatusBadRequest {
 			return
@@ -129,9 +127,7 @@ func FuzzAuthorize(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		w := httptest.NewRecorder()
 		x.auth.authorize(
-			w,
-			httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authorize", bytes.NewReader(input)),
-			cluster,
+			w, httptest.NewRequest(http.MethodPost, "/clusters/"+clusterID+"/authorize", bytes.NewReader(input)), cluster,
 		)
 		if w.Code == http.StatusBadRequest {
 			return

@@ -32,14 +32,14 @@ type bounded struct {
 	t *testing.T
 }
 
-func (b bounded) Encrypt(ctx context.Context, in *kms.EncryptInput, o ...func(*kms.Options)) (*kms.EncryptOutput,
-	error) {
+func (b bounded) Encrypt(ctx context.Context, in *kms.EncryptInput, o ...func(*kms.Options)) (
+	*kms.EncryptOutput, error) {
 	b.check(ctx)
 	return b.KMS.Encrypt(ctx, in, o...)
 }
 
-func (b bounded) Decrypt(ctx context.Context, in *kms.DecryptInput, o ...func(*kms.Options)) (*kms.DecryptOutput,
-	error) {
+func (b bounded) Decrypt(ctx context.Context, in *kms.DecryptInput, o ...func(*kms.Options)) (
+	*kms.DecryptOutput, error) {
 	b.check(ctx)
 	return b.KMS.Decrypt(ctx, in, o...)
 }

@@ -90,7 +90,7 @@ type openBlock struct {
 // rowBytes is what a row takes in memory: in Rows, and in the order of an open block.
 const rowBytes = 40
 
-// rowMemory is the memory of the rows of a block, in bytes, messageMemory that of its messages.
+// rowMemory returns the memory of the rows of a block, in bytes, messageMemory that of its messages.
 func (o *openBlock) rowMemory() int64     { return rowBytes * int64(o.block.rows) }
 func (o *openBlock) messageMemory() int64 { return o.block.raw + 4*int64(o.block.rows) }
 

@@ -395,7 +395,7 @@ func (c *planner) completePlan() {
 	}
 }
 
-// defaults are the columns of a query that names none.
+// defaults returns the columns of a query that names none.
 func (c *planner) defaults() []column {
 	names := []string{"@timestamp", "@message"}
 	for _, s := range slices.Backward(c.plan.segments) {

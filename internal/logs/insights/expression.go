@@ -24,7 +24,7 @@ func fieldCode(i int) code {
 	return code{eval: func(f *frame) value.Value { return f.fieldValue(i) }, field: i, variable: -1, reads: []int{i}}
 }
 
-// variableCode is the variable of an index, computed from what others are.
+// variableCode returns the code of the variable of an index, computed from what others are.
 func variableCode(i int, of ...code) code {
 	c := reading(func(f *frame) value.Value { return f.variable(i) }, of...)
 	c.variable = i
@@ -61,7 +61,7 @@ func pathCode(of code, name string) code {
 	}, of)
 }
 
-// callCode is a call of a function.
+// callCode returns the code of a call of a function.
 func callCode(function *value.Function, args []code, first int, timestamp eval) eval {
 	return func(f *frame) value.Value {
 		values := f.scratch[first : first+len(args)]
@@ -373,8 +373,8 @@ func equalTo(constant value.Value) func(value.Value) bool {
 	return func(v value.Value) bool { return value.Equal(v, constant) }
 }
 
-// matcher is the right side of like, not like and =~. Nothing is like anything that is absent. What the function
-// returns after done was closed says nothing.
+// matcher returns the matcher of the right side of like, not like and =~. Nothing is like anything that is absent. What
+// the function returns after done was closed says nothing.
 func (c *compiler) matcher(e likeExpression) func(v value.Value, done <-chan struct{}) bool {
 	var matches func(string, <-chan struct{}) bool
 	switch m := e.match.(type) {
@@ -407,7 +407,7 @@ func (c *compiler) compileRegex(at positioned, pattern string) *value.Regex {
 	return r
 }
 
-// membership is the right side of in; nil if it isn't a list of constants.
+// membership returns the right side of in; nil if it isn't a list of constants.
 func (c *compiler) membership(e inExpression) func(value.Value) bool {
 	texts := make(map[string]bool) // those that only the same text is equal to
 	var others []value.Value
@@ -431,7 +431,7 @@ func (c *compiler) membership(e inExpression) func(value.Value) bool {
 	}
 }
 
-// literal is the value of an expression that is a value.
+// literal returns the value of an expression that is a value.
 func literal(e expression) (value.Value, bool) {
 	switch e := e.(type) {
 	case numberExpression:

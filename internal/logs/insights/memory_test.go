@@ -107,8 +107,8 @@ func TestAStoppedQueryEnds(t *testing.T) {
 		if err := w.Push(reader{e, p.Fields()}); !errors.Is(err, insights.ErrStopped) {
 			t.Errorf("%s: %v", query, err)
 		}
-		if _, err := p.Finish([]*insights.Worker{w}); strings.Contains(query, "pattern") && !errors.Is(err,
-			insights.ErrStopped) {
+		if _, err := p.Finish([]*insights.Worker{w}); strings.Contains(query, "pattern") &&
+			!errors.Is(err, insights.ErrStopped) {
 			t.Errorf("%s: at the end %v", query, err)
 		}
 	}

@@ -400,8 +400,8 @@ func (p *parser) parseItem() item {
 	return i
 }
 
-// oneLine is the text of some tokens, with what the query has between them (newlines and comments included) joined to
-// one space.
+// oneLine returns the text of some tokens, with what the query has between them (newlines and comments included) joined
+// to one space.
 func (p *parser) oneLine(tokens []span) string {
 	var b strings.Builder
 	for i, t := range tokens {

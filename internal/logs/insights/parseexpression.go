@@ -229,7 +229,7 @@ func (p *parser) parseCall(name token) expression {
 	return c
 }
 
-// nearest is the word of a list that someone who wrote another most likely meant; empty if there is none.
+// nearest returns the word of a list that someone who wrote another most likely meant; empty if there is none.
 func nearest(written string, words []string) string {
 	best, least := "", 3
 	for _, w := range words {

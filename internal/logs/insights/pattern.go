@@ -133,7 +133,7 @@ func difference(before, now int64) string {
 
 func (s *patternState) release() { s.account.release() }
 
-// compared is the window that diff compares a window with.
+// compared returns the window that diff compares a window with.
 func compared(w Window, with string) Window {
 	shift := func(years, months, days int) Window {
 		start := time.UnixMilli(w.Start).UTC().AddDate(years, months, days).UnixMilli()

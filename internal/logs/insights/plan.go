@@ -46,17 +46,17 @@ type Plan struct {
 // once: many events are dropped after one or two reads, so make Value lazy for what is expensive (@message, @ptr).
 func (p *Plan) Fields() []string { return p.segments[0].fields }
 
-// Reference is the index of Fields (its name there is "") for which Event.Value gives what stands for the event's
+// Reference returns the index of Fields (its name there is "") for which Event.Value gives what stands for the event's
 // @message in the rows: a number by which the executor finds it again. It is -1 when the rows hold their messages: with
 // Options.References, when a command behind a limit or dedup reads them.
 func (p *Plan) Reference() int { return p.reference }
 
-// Where is the condition for events that affect the result; nil when any may. It is for skipping only: the plan checks
-// again itself.
+// Where returns the condition for events that affect the result; nil when any may. It is for skipping only: the plan
+// checks again itself.
 func (p *Plan) Where() *Condition { return p.where }
 
-// Windows are the time ranges whose events the plan wants: the one of the options, and with diff the one compared with,
-// which may overlap the first. An event in both is pushed once.
+// Windows returns the time ranges whose events the plan wants: the one of the options, and with diff the one compared
+// with, which may overlap the first. An event in both is pushed once.
 func (p *Plan) Windows() []Window { return p.windows }
 
 // Event is a log event as the executor holds it.
@@ -112,7 +112,7 @@ func (w *Worker) Push(e Event) error {
 	return err
 }
 
-// Matched is the number of events so far that passed the query's filters (those before a limit, dedup, stats or
+// Matched returns the number of events so far that passed the query's filters (those before a limit, dedup, stats or
 // pattern).
 func (w *Worker) Matched() int64 { return w.matched }
 
@@ -197,8 +197,8 @@ func (p *Plan) finishSegments(r *Result, rows []passedRow) (*Result, error) {
 	return r, nil
 }
 
-// repeatedColumns are those that show what a column before them shows. Whoever writes the result writes its text once
-// more for each of them.
+// repeatedColumns returns the columns that show what a column before them shows. Whoever writes the result writes its
+// text once more for each of them.
 func (p *Plan) repeatedColumns() (columns []int) {
 	shown := make(map[int]bool, len(p.puts))
 	for column, put := range p.puts {
@@ -210,8 +210,8 @@ func (p *Plan) repeatedColumns() (columns []int) {
 	return columns
 }
 
-// Partial is the result of what has been pushed so far; the workers go on as they were. No Push may run meanwhile. It
-// is false for queries whose workers' states can't be read before the end (stats, pattern), and where memory doesn't
+// Partial returns the result of what has been pushed so far; the workers go on as they were. No Push may run meanwhile.
+// It is false for queries whose workers' states can't be read before the end (stats, pattern), and where memory doesn't
 // suffice for a second state.
 func (p *Plan) Partial(workers []*Worker) (*Result, bool) {
 	s := p.segments[0]

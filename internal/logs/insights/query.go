@@ -38,5 +38,5 @@ type Source struct {
 	Accounts []string // accountIdentifiers: at most 20; empty: the caller's
 }
 
-// Source is the query's SOURCE command, nil when it has none.
+// Source returns the query's SOURCE command, nil when it has none.
 func (q *Query) Source() *Source { return q.source }

@@ -8,9 +8,7 @@ func Same(a, b *Query) bool {
 		statement{}, fieldsCommand{}, filterCommand{}, statsCommand{}, sortCommand{}, limitCommand{}, parseCommand{},
 		dedupCommand{}, patternCommand{},
 		diffCommand{}, anomalyCommand{}, unnestCommand{}, unmaskCommand{}, item{}, sortKey{},
-		nameExpression{}, numberExpression{}, periodExpression{}, stringExpression{}, regexExpression{},
-		boolExpression{},
-		callExpression{}, accessExpression{}, unaryExpression{}, binaryExpression{}, likeExpression{}, inExpression{},
-		span{},
+		nameExpression{}, numberExpression{}, periodExpression{}, stringExpression{}, regexExpression{}, boolExpression{},
+		callExpression{}, accessExpression{}, unaryExpression{}, binaryExpression{}, likeExpression{}, inExpression{}, span{},
 	), cmp.Comparer(func(a, b span) bool { return true }))
 }

@@ -100,7 +100,7 @@ func (z *size) panicWith(format string, args ...any) {
 	panic(failure(z.text, span{0, len(z.text)}, format, args...))
 }
 
-// fieldIndex is the index of a field of the segment's rows; false if they have no such field.
+// fieldIndex returns the index of a field of the segment's rows; false if they have no such field.
 func (s *segment) fieldIndex(name string) (int, bool) {
 	if i, ok := s.fieldAt[name]; ok {
 		return i, true

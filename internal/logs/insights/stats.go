@@ -177,8 +177,8 @@ const (
 	accumulatorBytes = 64
 )
 
-// canonicalValue is the value that stands for its group: of a number that events write in different ways (1 and 1.0)
-// always the same one.
+// canonicalValue returns the value that stands for its group: of a number that events write in different ways (1 and
+// 1.0) always the same one.
 func canonicalValue(v value.Value) value.Value {
 	if v.Kind() != value.NumberKind {
 		return v

@@ -154,7 +154,7 @@ func (t *topState) add(f *frame) error {
 	return t.offerRow(row)
 }
 
-// smallKey is the memory of a key for use again, unless it is much.
+// smallKey returns the memory of a key for use again, unless it is much.
 func smallKey(key []byte) []byte {
 	if cap(key) > 64<<10 {
 		return nil

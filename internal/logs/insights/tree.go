@@ -17,7 +17,7 @@ type statement struct {
 
 func (s statement) String() string { return s.command.String() }
 
-// commandName is the command's own name.
+// commandName returns the command's own name.
 func (s statement) commandName() string {
 	name, _, _ := strings.Cut(s.String(), " ")
 	return name

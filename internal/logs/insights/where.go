@@ -105,7 +105,8 @@ func combine(all bool, a, b *Condition) *Condition {
 	return &Condition{Any: append(conditionParts(a, a.Any), conditionParts(b, b.Any)...)}
 }
 
-// conditionParts are those of a condition of the same kind as the one that it becomes a part of, or else the condition.
+// conditionParts returns the parts of a condition of the same kind as the one that it becomes a part of, or else the
+// condition.
 func conditionParts(c *Condition, same []*Condition) []*Condition {
 	if same != nil {
 		return same
@@ -151,8 +152,8 @@ func (c *compiler) leafCondition(e expression, not bool, words func(field string
 	return leaf
 }
 
-// onlyField is a test, for many goroutines, of a condition that depends on one field only. All tests have frames in
-// common: one may be large, and a query may have hundreds of conditions.
+// onlyField returns a test, for many goroutines, of a condition that depends on one field only. All tests have frames
+// in common: one may be large, and a query may have hundreds of conditions.
 func (s *segment) onlyField(holds test, field int, not bool) func(value.Value) bool {
 	return func(v value.Value) bool {
 		f := s.spare.Get().(*frame)
@@ -178,7 +179,7 @@ func inMessage(field string) (raw, json bool) {
 	return false, true
 }
 
-// equalWords are words of the message of any event in which a field equals a text.
+// equalWords returns words of the message of any event in which a field equals a text.
 func equalWords(field, text string) []string {
 	raw, json := inMessage(field)
 	if !raw && !json {
@@ -190,8 +191,8 @@ func equalWords(field, text string) []string {
 	return safeWords(text, raw, true)
 }
 
-// interiorWords are words of the message of any event in which a field contains a text. A word at an end of the text
-// may be part of a longer one.
+// interiorWords returns words of the message of any event in which a field contains a text. A word at an end of the
+// text may be part of a longer one.
 func interiorWords(field, text string) []string {
 	raw, json := inMessage(field)
 	if !raw && !json {
@@ -206,10 +207,10 @@ func interiorWords(field, text string) []string {
 	})
 }
 
-// safeWords are the words of a text that stand as whole words in a message with that text: raw, or in a JSON text. JSON
-// encoders may write many a character as \u003c, \n or \/, whose letters then run into the next word; so words count
-// only between characters that none of them touches. With ends, nothing stands before and behind the text but what
-// separates words.
+// safeWords returns the words of a text that stand as whole words in a message with that text: raw, or in a JSON text.
+// JSON encoders may write many a character as \u003c, \n or \/, whose letters then run into the next word; so words
+// count only between characters that none of them touches. With ends, nothing stands before and behind the text but
+// what separates words.
 func safeWords(text string, raw, ends bool) []string {
 	var words []string
 	for start := 0; start < len(text); start++ {

@@ -23,8 +23,8 @@ func (s *Service) regionHandlers() []wire.Handler {
 }
 
 // DescribeRegions lists the regions that are open to the account, or all.
-func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegionsOutput,
-	error) {
+func (s *Service) DescribeRegions(ctx context.Context, in *ec2.DescribeRegionsInput) (
+	*ec2.DescribeRegionsOutput, error) {
 	var all []resource.Item[types.Region]
 	for _, name := range region.Codes() {
 		known, _ := region.Get(name)
@@ -103,8 +103,7 @@ func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *ec2.Describ
 			"group-long-name": resource.StringFilter(func(z types.AvailabilityZone) *string { return z.GroupLongName }),
 			"group-name":      resource.StringFilter(func(z types.AvailabilityZone) *string { return z.GroupName }),
 			"message":         func(types.AvailabilityZone) []string { return nil },
-			"opt-in-status": resource.EnumFilter(func(
-				z types.AvailabilityZone) types.AvailabilityZoneOptInStatus {
+			"opt-in-status": resource.EnumFilter(func(z types.AvailabilityZone) types.AvailabilityZoneOptInStatus {
 				return z.OptInStatus
 			}),
 			"parent-zone-id":   func(types.AvailabilityZone) []string { return nil },

@@ -69,11 +69,7 @@ func (s *Service) resolvePools(sc resource.Scope, q *ec2.CreateFleetInput) ([]po
 			return nil, resource.MissingParameter("LaunchTemplateConfigs.LaunchTemplateSpecification.Version")
 		}
 		t, version, err := launchtemplate.Requested(
-			s.Records,
-			sc,
-			spec.LaunchTemplateId,
-			spec.LaunchTemplateName,
-			spec.Version,
+			s.Records, sc, spec.LaunchTemplateId, spec.LaunchTemplateName, spec.Version,
 		)
 		if err != nil {
 			return nil, err

@@ -125,11 +125,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInpu
 		}
 	}
 	found, next, err := resource.DescribeItems(
-		ctx,
-		query,
-		items,
-		imageFilters,
-		func(x types.Image) []types.Tag { return x.Tags },
+		ctx, query, items, imageFilters, func(x types.Image) []types.Tag { return x.Tags },
 	)
 	if found == nil {
 		found = []types.Image{}

@@ -120,8 +120,8 @@ func fargateImage(region, version string) (ami.Image, error) {
 const maxFargateStorage = 1024
 
 // planFargate adds the instance of a Fargate machine with its network interface and its volume to the change.
-func planFargate(c *resource.Change, l FargateLaunch, id string, image ami.Image) (record.Instance,
-	record.NetworkInterface, error) {
+func planFargate(c *resource.Change, l FargateLaunch, id string, image ami.Image) (
+	record.Instance, record.NetworkInterface, error) {
 	subnet, err := c.Subnets.GetRecord(c.Scope, &l.SubnetID)
 	if err != nil {
 		return record.Instance{}, record.NetworkInterface{}, err

@@ -123,8 +123,7 @@ var instanceFilters = resource.MergeFilters(resource.Filters[types.Instance]{
 	"virtualization-type": resource.EnumFilter(
 		func(x types.Instance) types.VirtualizationType { return x.VirtualizationType }),
 	"vpc-id": resource.StringFilter(func(x types.Instance) *string { return x.VpcId }),
-}, resource.ElementFilters("block-device-mapping.", func(
-	x types.Instance) []types.InstanceBlockDeviceMapping {
+}, resource.ElementFilters("block-device-mapping.", func(x types.Instance) []types.InstanceBlockDeviceMapping {
 	return x.BlockDeviceMappings
 }, resource.Filters[types.InstanceBlockDeviceMapping]{
 	"attach-time": resource.TimeFilter(
@@ -135,8 +134,7 @@ var instanceFilters = resource.MergeFilters(resource.Filters[types.Instance]{
 	"status": resource.EnumFilter(
 		func(b types.InstanceBlockDeviceMapping) types.AttachmentStatus { return b.Ebs.Status }),
 	"volume-id": resource.StringFilter(func(b types.InstanceBlockDeviceMapping) *string { return b.Ebs.VolumeId }),
-}), resource.ElementFilters("network-interface.", func(
-	x types.Instance) []types.InstanceNetworkInterface {
+}), resource.ElementFilters("network-interface.", func(x types.Instance) []types.InstanceNetworkInterface {
 	return x.NetworkInterfaces
 }, instanceInterfaceFilters))
 
@@ -199,8 +197,7 @@ var instanceInterfaceFilters = resource.MergeFilters(resource.Filters[types.Inst
 	"requester-id":      func(types.InstanceNetworkInterface) []string { return nil },
 	"requester-managed": func(types.InstanceNetworkInterface) []string { return []string{"false"} },
 	"source-dest-check": resource.BoolFilter(func(n types.InstanceNetworkInterface) *bool { return n.SourceDestCheck }),
-	"status": resource.EnumFilter(func(
-		n types.InstanceNetworkInterface) types.NetworkInterfaceStatus {
+	"status": resource.EnumFilter(func(n types.InstanceNetworkInterface) types.NetworkInterfaceStatus {
 		return n.Status
 	}),
 	"subnet-id": resource.StringFilter(func(n types.InstanceNetworkInterface) *string { return n.SubnetId }),
@@ -241,12 +238,10 @@ func associationFilters(prefix string) resource.Filters[types.InstanceNetworkInt
 		}
 	}
 	return resource.Filters[types.InstanceNetworkInterface]{
-		prefix + "ip-owner-id": of(func(
-			a types.InstanceNetworkInterfaceAssociation) *string {
+		prefix + "ip-owner-id": of(func(a types.InstanceNetworkInterfaceAssociation) *string {
 			return a.IpOwnerId
 		}),
-		prefix + "public-dns-name": of(func(
-			a types.InstanceNetworkInterfaceAssociation) *string {
+		prefix + "public-dns-name": of(func(a types.InstanceNetworkInterfaceAssociation) *string {
 			return a.PublicDnsName
 		}),
 		prefix + "public-ip": of(func(a types.InstanceNetworkInterfaceAssociation) *string { return a.PublicIp }),

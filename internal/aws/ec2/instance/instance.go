@@ -313,8 +313,8 @@ func (s *Service) instanceHandlers() []wire.Handler {
 }
 
 // DescribeInstances lists instances, those that were terminated within the last hour included.
-func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput,
-	error) {
+func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstancesInput) (
+	*ec2.DescribeInstancesOutput, error) {
 	sc, err := s.RequestScope(ctx)
 	if err != nil {
 		return nil, err
@@ -343,11 +343,7 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 	}
 	filters, special := instanceFilters, reservationFilters(byID)
 	found, next, err := resource.DescribeItems(
-		ctx,
-		query,
-		items,
-		resource.MergeFilters(filters, special),
-		s.instanceView.Tagged,
+		ctx, query, items, resource.MergeFilters(filters, special), s.instanceView.Tagged,
 	)
 	if err != nil {
 		return nil, err
@@ -373,9 +369,7 @@ func (s *Service) DescribeInstances(ctx context.Context, in *ec2.DescribeInstanc
 // narrowInstances drops instances that cannot pass, by those filters that need no more than a row: what remains is
 // shown and filtered in full. Tools ask for one of thousands by its name or its tags.
 func (s *Service) narrowInstances(
-	sc resource.Scope,
-	rows []record.Instance,
-	wanted []types.Filter,
+	sc resource.Scope, rows []record.Instance, wanted []types.Filter,
 ) ([]record.Instance, error) {
 	if err := resource.CheckFilters(wanted); err != nil {
 		return nil, err
@@ -445,9 +439,7 @@ func (s *Service) instancesNamed(sc resource.Scope, names []string) (map[string]
 
 // eachInstance edits each of the instances that a request names, all of which must exist.
 func eachInstance(
-	c *resource.Change,
-	ids []string,
-	edit func(r *record.Instance, state types.InstanceStateName) error,
+	c *resource.Change, ids []string, edit func(r *record.Instance, state types.InstanceStateName) error,
 ) error {
 	if len(ids) == 0 {
 		return resource.MissingParameter("InstanceId")

@@ -45,8 +45,8 @@ func (s *Service) launchHandlers() []wire.Handler {
 }
 
 // runTargets returns the authorization targets of a launch: the resources that it uses and creates.
-func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) ([]wire.Target,
-	error) {
+func (s *Service) runTargets(ctx context.Context, action string, request *ec2.RunInstancesInput) (
+	[]wire.Target, error) {
 	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
@@ -128,10 +128,7 @@ func (s *Service) LaunchInstances(sc resource.Scope, l *Launch) ([]record.Instan
 // reserve returns the reservation of a launch and the instances that are in it already: those of an earlier request
 // with the same client token, or, when the launch continues, those of its earlier transactions.
 func reserve(
-	c *resource.Change,
-	l *Launch,
-	id string,
-	continues bool,
+	c *resource.Change, l *Launch, id string, continues bool,
 ) (existing []record.Instance, reservation string, err error) {
 	token := aws.ToString(l.request.ClientToken)
 	if !continues {
@@ -239,11 +236,7 @@ func insufficientAddresses() error {
 
 // addLaunch adds one instance with its network interfaces and volumes to the change.
 func addLaunch(
-	c *resource.Change,
-	l *Launch,
-	interfaces []launchInterface,
-	reservation string,
-	index int32,
+	c *resource.Change, l *Launch, interfaces []launchInterface, reservation string, index int32,
 ) (record.Instance, error) {
 	in := &l.request
 	now := c.Now().UTC()
@@ -354,11 +347,7 @@ func addLaunch(
 
 // tagLaunched gives what a launch makes the tags that the request has for its type, and those of AWS.
 func tagLaunched(
-	c *resource.Change,
-	resource types.ResourceType,
-	id string,
-	l *Launch,
-	system map[string]string,
+	c *resource.Change, resource types.ResourceType, id string, l *Launch, system map[string]string,
 ) error {
 	tags := l.tags[resource]
 	if len(tags)+len(system) == 0 {

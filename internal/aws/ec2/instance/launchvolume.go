@@ -48,9 +48,7 @@ func (s *Service) readVolumes(sc resource.Scope, l *Launch) error {
 	if n := len(l.request.BlockDeviceMappings); n > maxMappings {
 		return wire.Errorf(
 			"InvalidBlockDeviceMapping",
-			"%d block device mappings are more than the %d that a request may have.",
-			n,
-			maxMappings,
+			"%d block device mappings are more than the %d that a request may have.", n, maxMappings,
 		)
 	}
 	for _, want := range l.request.BlockDeviceMappings {

@@ -123,9 +123,7 @@ func (l Lifecycle) interrupt(sc resource.Scope, r record.Instance) error {
 }
 
 func (l Lifecycle) edit(
-	sc resource.Scope,
-	r record.Instance,
-	edit func(c *resource.Change, r *record.Instance) error,
+	sc resource.Scope, r record.Instance, edit func(c *resource.Change, r *record.Instance) error,
 ) error {
 	return l.s.CommitPlan(sc, nil, func(c *resource.Change) error {
 		return l.s.Instances.WithHidden().UpdateRecord(c, r.ID, func(r *record.Instance) error { return edit(c, r) })

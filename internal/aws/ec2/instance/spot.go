@@ -47,8 +47,7 @@ func readSpot(o *types.SpotMarketOptions, kind instancetype.Type) error {
 		if usd < kind.SpotUSD() {
 			return wire.Errorf(
 				"SpotMaxPriceTooLow",
-				"Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %s.",
-				max,
+				"Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %s.", max,
 				spotPrice(kind.SpotUSD()),
 			)
 		}
@@ -248,9 +247,7 @@ func spotLaunch(in *ec2.RequestSpotInstancesInput, now time.Time) (*ec2.RunInsta
 		return nil, resource.Unsupported("ValidFrom in the future")
 	case in.ValidUntil != nil && in.ValidUntil.Before(now):
 		return nil, resource.InvalidValue(
-			in.ValidUntil.UTC().Format(time.RFC3339),
-			"validUntil",
-			"The time lies in the past.",
+			in.ValidUntil.UTC().Format(time.RFC3339), "validUntil", "The time lies in the past.",
 		)
 	case in.InstanceCount != nil && *in.InstanceCount < 1:
 		return nil, resource.InvalidValue(*in.InstanceCount, "instanceCount", "Expected a positive integer.")

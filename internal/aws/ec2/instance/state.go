@@ -220,8 +220,8 @@ func lendAgain(c *resource.Change, ni record.NetworkInterface) error {
 }
 
 // RebootInstances restarts running instances.
-func (s *Service) RebootInstances(ctx context.Context, in *ec2.RebootInstancesInput) (*ec2.RebootInstancesOutput,
-	error) {
+func (s *Service) RebootInstances(ctx context.Context, in *ec2.RebootInstancesInput) (
+	*ec2.RebootInstancesOutput, error) {
 	_, err := s.changeStates(ctx, in.DryRun, in.InstanceIds, func(c *resource.Change, r *record.Instance,
 		state types.InstanceStateName) error {
 		if state != types.InstanceStateNameRunning {
@@ -234,8 +234,8 @@ func (s *Service) RebootInstances(ctx context.Context, in *ec2.RebootInstancesIn
 }
 
 // MonitorInstances turns detailed monitoring on.
-func (s *Service) MonitorInstances(ctx context.Context, in *ec2.MonitorInstancesInput) (*ec2.MonitorInstancesOutput,
-	error) {
+func (s *Service) MonitorInstances(ctx context.Context, in *ec2.MonitorInstancesInput) (
+	*ec2.MonitorInstancesOutput, error) {
 	monitored, err := s.monitor(ctx, in.DryRun, in.InstanceIds, true)
 	return &ec2.MonitorInstancesOutput{InstanceMonitorings: monitored}, err
 }
@@ -247,8 +247,8 @@ func (s *Service) UnmonitorInstances(ctx context.Context, in *ec2.UnmonitorInsta
 	return &ec2.UnmonitorInstancesOutput{InstanceMonitorings: monitored}, err
 }
 
-func (s *Service) monitor(ctx context.Context, dryRun *bool, ids []string, detailed bool) ([]types.InstanceMonitoring,
-	error) {
+func (s *Service) monitor(ctx context.Context, dryRun *bool, ids []string, detailed bool) (
+	[]types.InstanceMonitoring, error) {
 	var monitored []types.InstanceMonitoring
 	err := s.ApplyChange(ctx, dryRun, func(c *resource.Change) error {
 		monitored = nil
@@ -263,8 +263,8 @@ func (s *Service) monitor(ctx context.Context, dryRun *bool, ids []string, detai
 }
 
 // GetConsoleOutput returns the end of what an instance has written to its console.
-func (s *Service) GetConsoleOutput(ctx context.Context, in *ec2.GetConsoleOutputInput) (*ec2.GetConsoleOutputOutput,
-	error) {
+func (s *Service) GetConsoleOutput(ctx context.Context, in *ec2.GetConsoleOutputInput) (
+	*ec2.GetConsoleOutputOutput, error) {
 	sc, err := s.RequestScope(ctx)
 	if err != nil {
 		return nil, err

@@ -220,8 +220,8 @@ func parsePublicKey(material []byte) (crypto.PublicKey, error) {
 }
 
 // DescribeKeyPairs lists key pairs.
-func (s *Service) DescribeKeyPairs(ctx context.Context, in *ec2.DescribeKeyPairsInput) (*ec2.DescribeKeyPairsOutput,
-	error) {
+func (s *Service) DescribeKeyPairs(ctx context.Context, in *ec2.DescribeKeyPairsInput) (
+	*ec2.DescribeKeyPairsOutput, error) {
 	sc, err := s.RequestScope(ctx)
 	if err != nil {
 		return nil, err

@@ -49,8 +49,8 @@ func (s *Service) newTemplateView() resource.View[record.LaunchTemplate, types.L
 
 // Requested returns the version of a launch template that a request asks for: a number, $Latest or $Default, which is
 // also what is meant without.
-func Requested(s *resource.Records, sc resource.Scope, id, name, version *string) (record.LaunchTemplate,
-	record.LaunchTemplateVersion, error) {
+func Requested(s *resource.Records, sc resource.Scope, id, name, version *string) (
+	record.LaunchTemplate, record.LaunchTemplateVersion, error) {
 	t, err := s.RequestedLaunchTemplate(sc, id, name)
 	if err != nil {
 		return t, record.LaunchTemplateVersion{}, err
@@ -60,12 +60,8 @@ func Requested(s *resource.Records, sc resource.Scope, id, name, version *string
 }
 
 func templateVersion(
-	s *resource.Records,
-	sc resource.Scope,
-	t record.LaunchTemplate,
-	version string,
-) (record.LaunchTemplateVersion,
-	error) {
+	s *resource.Records, sc resource.Scope, t record.LaunchTemplate, version string,
+) (record.LaunchTemplateVersion, error) {
 	var number int64
 	switch version {
 	case "", "$Default":

@@ -24,12 +24,8 @@ import (
 
 // newVersion adds the next version to a template, which the caller writes: what source has, changed by data.
 func newVersion(
-	c *resource.Change,
-	t *record.LaunchTemplate,
-	description *string,
-	data *types.RequestLaunchTemplateData,
-	source *record.LaunchTemplateVersion,
-	token *string,
+	c *resource.Change, t *record.LaunchTemplate, description *string, data *types.RequestLaunchTemplateData,
+	source *record.LaunchTemplateVersion, token *string,
 ) (record.LaunchTemplateVersion, error) {
 	var v record.LaunchTemplateVersion
 	if data == nil {
@@ -146,8 +142,8 @@ func checkTemplate(c *resource.Change, data types.RequestLaunchTemplateData) err
 }
 
 // viewVersion shows a version. What shows of its data has the members of what was asked for.
-func (s *Service) viewVersion(t record.LaunchTemplate, r record.LaunchTemplateVersion) (types.LaunchTemplateVersion,
-	error) {
+func (s *Service) viewVersion(t record.LaunchTemplate, r record.LaunchTemplateVersion) (
+	types.LaunchTemplateVersion, error) {
 	v := types.LaunchTemplateVersion{
 		CreateTime: aws.Time(r.CreatedAt), CreatedBy: aws.String(r.CreatedBy),
 		DefaultVersion: aws.Bool(r.Number == t.DefaultVersion), LaunchTemplateId: aws.String(t.ID),
@@ -358,11 +354,8 @@ func versionRange(in *ec2.DescribeLaunchTemplateVersionsInput) (least, most int6
 
 // versionsAsked returns the versions of a template that a request names, or all, newest first.
 func (s *Service) versionsAsked(
-	sc resource.Scope,
-	t record.LaunchTemplate,
-	wanted []string,
-) ([]record.LaunchTemplateVersion,
-	error) {
+	sc resource.Scope, t record.LaunchTemplate, wanted []string,
+) ([]record.LaunchTemplateVersion, error) {
 	var found []record.LaunchTemplateVersion
 	if len(wanted) == 0 {
 		rows, err := s.LaunchTemplateVersions.List(sc, store.Prefix(sc.Account, sc.Region, t.ID))

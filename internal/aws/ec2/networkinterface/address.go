@@ -113,8 +113,8 @@ func (s *Service) addressHandlers() []wire.Handler {
 }
 
 // AllocateAddress gives the account an elastic IP address.
-func (s *Service) AllocateAddress(ctx context.Context, in *ec2.AllocateAddressInput) (*ec2.AllocateAddressOutput,
-	error) {
+func (s *Service) AllocateAddress(ctx context.Context, in *ec2.AllocateAddressInput) (
+	*ec2.AllocateAddressOutput, error) {
 	out, err := s.addressView.Create(ctx, resource.Creation{DryRun: in.DryRun, Tags: in.TagSpecifications},
 		func(c *resource.Change, id string) error {
 			switch {
@@ -150,8 +150,8 @@ func (s *Service) AllocateAddress(ctx context.Context, in *ec2.AllocateAddressIn
 }
 
 // DescribeAddresses lists elastic IP addresses.
-func (s *Service) DescribeAddresses(ctx context.Context, in *ec2.DescribeAddressesInput) (*ec2.DescribeAddressesOutput,
-	error) {
+func (s *Service) DescribeAddresses(ctx context.Context, in *ec2.DescribeAddressesInput) (
+	*ec2.DescribeAddressesOutput, error) {
 	sc, err := s.RequestScope(ctx)
 	if err != nil {
 		return nil, err
@@ -188,8 +188,8 @@ func (s *Service) ReleaseAddress(ctx context.Context, in *ec2.ReleaseAddressInpu
 }
 
 // AssociateAddress points an elastic IP address at a private address of a network interface.
-func (s *Service) AssociateAddress(ctx context.Context, in *ec2.AssociateAddressInput) (*ec2.AssociateAddressOutput,
-	error) {
+func (s *Service) AssociateAddress(ctx context.Context, in *ec2.AssociateAddressInput) (
+	*ec2.AssociateAddressOutput, error) {
 	var association string
 	err := s.ApplyChange(ctx, in.DryRun, func(c *resource.Change) error {
 		address, err := s.RequestedAddress(c.Scope, in.AllocationId, in.PublicIp)
@@ -387,13 +387,7 @@ func (s *Service) DescribeAddressesAttribute(ctx context.Context, in *ec2.Descri
 			all = append(all, resource.Item[types.AddressAttribute]{ID: r.ID, View: *viewPTR(r)})
 		}
 	}
-	found, next, err := resource.DescribeItems(
-		ctx,
-		query,
-		all,
-		nil,
-		nil,
-	)
+	found, next, err := resource.DescribeItems(ctx, query, all, nil, nil)
 	return &ec2.DescribeAddressesAttributeOutput{Addresses: found, NextToken: next}, err
 }
 

@@ -23,11 +23,8 @@ type Addressing struct {
 
 // assignAddresses books what is wanted out of a subnet's block for a network interface.
 func assignAddresses(
-	c *resource.Change,
-	interfaceID, subnetID, cidr string,
-	want Addressing,
-) (addresses, prefixes []string,
-	err error) {
+	c *resource.Change, interfaceID, subnetID, cidr string, want Addressing,
+) (addresses, prefixes []string, err error) {
 	n, m := aws.ToInt32(want.AddressCount), aws.ToInt32(want.PrefixCount)
 	switch {
 	case len(want.Addresses)+len(want.Prefixes) > 0 || n != 0 || m != 0:

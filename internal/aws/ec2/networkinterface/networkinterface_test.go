@@ -21,9 +21,7 @@ func TestNetworkInterface(t *testing.T) {
 	ctx := w.Context()
 	vpc := w.VPC("10.0.0.0/16")
 	subnet, group := w.Subnet(vpc, "10.0.0.0/24", "b"), w.SecurityGroup(vpc, "web")
-	ni := awstest.Must[*ec2.CreateNetworkInterfaceOutput](
-		t,
-	)(
+	ni := awstest.Must[*ec2.CreateNetworkInterfaceOutput](t)(
 		w.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{
 			SubnetId: &subnet, Groups: []string{group}, Description: aws.String("mine"),
 			PrivateIpAddresses: []types.PrivateIpAddressSpecification{
@@ -63,8 +61,7 @@ func TestNetworkInterface(t *testing.T) {
 		ec2test.CountFreeAddresses(w, subnet) != 251-3 {
 		t.Errorf(
 			"after assigning three and unassigning two: %+v, %d free",
-			now.PrivateIpAddresses,
-			ec2test.CountFreeAddresses(w, subnet),
+			now.PrivateIpAddresses, ec2test.CountFreeAddresses(w, subnet),
 		)
 	}
 
@@ -92,9 +89,7 @@ func TestNetworkInterface(t *testing.T) {
 		*now.Groups[0].GroupName != "default" {
 		t.Errorf("after changes: %+v", now)
 	}
-	awstest.Must[*ec2.DeleteSecurityGroupOutput](
-		t,
-	)(
+	awstest.Must[*ec2.DeleteSecurityGroupOutput](t)(
 		w.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &group}),
 	)
 	groups := awstest.Must[*ec2.DescribeNetworkInterfaceAttributeOutput](t)(w.DescribeNetworkInterfaceAttribute(ctx,
@@ -116,9 +111,7 @@ func TestInterfacesOfAServiceAreItsOwn(t *testing.T) {
 		PrincipalARN: "arn:aws:iam::" + ec2test.Account + ":role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS",
 	}
 	w.As(service)
-	ni := awstest.Must[*ec2.CreateNetworkInterfaceOutput](
-		t,
-	)(
+	ni := awstest.Must[*ec2.CreateNetworkInterfaceOutput](t)(
 		w.CreateNetworkInterface(w.Context(), &ec2.CreateNetworkInterfaceInput{
 			SubnetId: &subnet, Description: aws.String("Amazon EKS ironman-2022"),
 			TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeNetworkInterface,
@@ -254,9 +247,7 @@ func TestSecurityGroupRules(t *testing.T) {
 			SecurityGroupRule: &types.SecurityGroupRuleRequest{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(1),
 				ToPort: aws.Int32(2), CidrIpv4: aws.String("1.2.3.4/32")},
 		}}}))
-	awstest.Must[*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput](
-		t,
-	)(
+	awstest.Must[*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput](t)(
 		w.UpdateSecurityGroupRuleDescriptionsIngress(ctx,
 			&ec2.UpdateSecurityGroupRuleDescriptionsIngressInput{GroupId: &db,
 				SecurityGroupRuleDescriptions: []types.SecurityGroupRuleDescription{
@@ -269,9 +260,7 @@ func TestSecurityGroupRules(t *testing.T) {
 		rules[0].ReferencedGroupInfo != nil {
 		t.Errorf("changed rule: %+v", rules)
 	}
-	awstest.Must[*ec2.DeleteSecurityGroupOutput](
-		t,
-	)(
+	awstest.Must[*ec2.DeleteSecurityGroupOutput](t)(
 		w.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &web}),
 	)
 

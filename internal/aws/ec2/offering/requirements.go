@@ -240,8 +240,7 @@ func (s *Service) requirementsHandlers() []wire.Handler {
 
 // GetInstanceTypesFromInstanceRequirements lists the instance types that meet requirements.
 func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context,
-	in *ec2.GetInstanceTypesFromInstanceRequirementsInput) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput,
-	error) {
+	in *ec2.GetInstanceTypesFromInstanceRequirementsInput) (*ec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
 	if in.InstanceRequirements == nil {
 		return nil, resource.MissingParameter("InstanceRequirements")
 	}

@@ -70,9 +70,7 @@ func hasPorts(protocol string) bool {
 }
 
 func (s *Service) viewRule(
-	sc resource.Scope,
-	g record.SecurityGroup,
-	r record.SecurityGroupRule,
+	sc resource.Scope, g record.SecurityGroup, r record.SecurityGroupRule,
 ) types.SecurityGroupRule {
 	v := types.SecurityGroupRule{
 		CidrIpv4:             resource.OrNil(r.CIDRIPv4),
@@ -143,8 +141,8 @@ type peer struct {
 }
 
 // withPeer completes a rule of a group with its peer. A referenced group must exist, and stays as long as the rule.
-func withPeer(c *resource.Change, g record.SecurityGroup, r record.SecurityGroupRule, p peer) (record.SecurityGroupRule,
-	error) {
+func withPeer(c *resource.Change, g record.SecurityGroup, r record.SecurityGroupRule, p peer) (
+	record.SecurityGroupRule, error) {
 	r.Description = aws.ToString(p.description)
 	if err := checkDescription(r.Description); err != nil {
 		return r, err

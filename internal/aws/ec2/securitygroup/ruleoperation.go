@@ -392,8 +392,8 @@ func (s *Service) describeRules(ctx context.Context, q ruleRequest,
 
 // UpdateSecurityGroupRuleDescriptionsIngress changes the descriptions of rules for traffic that comes in.
 func (s *Service) UpdateSecurityGroupRuleDescriptionsIngress(ctx context.Context,
-	in *ec2.UpdateSecurityGroupRuleDescriptionsIngressInput) (*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput,
-	error) {
+	in *ec2.UpdateSecurityGroupRuleDescriptionsIngressInput) (
+	*ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput, error) {
 	err := s.describeRules(ctx, ruleRequest{dryRun: in.DryRun, group: in.GroupId, name: in.GroupName,
 		permissions: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
 	return &ec2.UpdateSecurityGroupRuleDescriptionsIngressOutput{Return: aws.Bool(err == nil)}, err
@@ -401,8 +401,7 @@ func (s *Service) UpdateSecurityGroupRuleDescriptionsIngress(ctx context.Context
 
 // UpdateSecurityGroupRuleDescriptionsEgress changes the descriptions of rules for traffic that goes out.
 func (s *Service) UpdateSecurityGroupRuleDescriptionsEgress(ctx context.Context,
-	in *ec2.UpdateSecurityGroupRuleDescriptionsEgressInput) (*ec2.UpdateSecurityGroupRuleDescriptionsEgressOutput,
-	error) {
+	in *ec2.UpdateSecurityGroupRuleDescriptionsEgressInput) (*ec2.UpdateSecurityGroupRuleDescriptionsEgressOutput, error) {
 	err := s.describeRules(ctx, ruleRequest{dryRun: in.DryRun, group: in.GroupId, name: in.GroupName, egress: true,
 		permissions: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
 	return &ec2.UpdateSecurityGroupRuleDescriptionsEgressOutput{Return: aws.Bool(err == nil)}, err

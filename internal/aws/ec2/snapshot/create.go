@@ -44,8 +44,8 @@ func (s *Service) newTargets(sc resource.Scope, action string, v record.Volume, 
 }
 
 // createTargets returns the volume, its new snapshot, and the tagging of that.
-func (s *Service) createTargets(ctx context.Context, action string, in *ec2.CreateSnapshotInput) ([]wire.Target,
-	error) {
+func (s *Service) createTargets(ctx context.Context, action string, in *ec2.CreateSnapshotInput) (
+	[]wire.Target, error) {
 	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
@@ -199,8 +199,8 @@ func (s *Service) tagsOf(sc resource.Scope, in *ec2.CreateSnapshotsInput, volume
 
 // createAllTargets returns the instance, its volumes, their new snapshots, and the tagging of these, whether the tags
 // come from the request or from the volumes.
-func (s *Service) createAllTargets(ctx context.Context, action string, in *ec2.CreateSnapshotsInput) ([]wire.Target,
-	error) {
+func (s *Service) createAllTargets(ctx context.Context, action string, in *ec2.CreateSnapshotsInput) (
+	[]wire.Target, error) {
 	sc, err := resource.ScopeOf(ctx)
 	if err != nil {
 		return nil, err
@@ -235,8 +235,8 @@ func (s *Service) createAllTargets(ctx context.Context, action string, in *ec2.C
 
 // CreateSnapshots creates snapshots of the volumes of an instance.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSnapshots.html
-func (s *Service) CreateSnapshots(ctx context.Context, in *ec2.CreateSnapshotsInput) (*ec2.CreateSnapshotsOutput,
-	error) {
+func (s *Service) CreateSnapshots(ctx context.Context, in *ec2.CreateSnapshotsInput) (
+	*ec2.CreateSnapshotsOutput, error) {
 	if err := checkLocation(in.OutpostArn, in.Location); err != nil {
 		return nil, err
 	}

@@ -83,8 +83,8 @@ func malformedUser(id string) error {
 // DescribeSnapshots lists the snapshots that the account may make volumes of: its own, those that are shared with it,
 // and public ones.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSnapshots.html
-func (s *Service) DescribeSnapshots(ctx context.Context, in *ec2.DescribeSnapshotsInput) (*ec2.DescribeSnapshotsOutput,
-	error) {
+func (s *Service) DescribeSnapshots(ctx context.Context, in *ec2.DescribeSnapshotsInput) (
+	*ec2.DescribeSnapshotsOutput, error) {
 	sc, err := s.RequestScope(ctx)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 )
 
 // volumeStatus returns the status of a volume, and of its attachments.
-func (s *Service) volumeStatus(sc resource.Scope, r record.Volume) (*types.VolumeStatusInfo,
-	[]types.VolumeStatusAttachmentStatus) {
+func (s *Service) volumeStatus(sc resource.Scope, r record.Volume) (
+	*types.VolumeStatusInfo, []types.VolumeStatusAttachmentStatus) {
 	status, enabled := types.VolumeStatusInfoStatusOk, "passed"
 	switch resource.VolumeState(r, s.VolumeDisk(sc, r.ID)) {
 	case types.VolumeStateCreating, types.VolumeStateDeleting:

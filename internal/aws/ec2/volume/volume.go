@@ -90,8 +90,8 @@ func (s *Service) volumeHandlers() []wire.Handler {
 }
 
 // DescribeVolumes lists volumes.
-func (s *Service) DescribeVolumes(ctx context.Context, in *ec2.DescribeVolumesInput) (*ec2.DescribeVolumesOutput,
-	error) {
+func (s *Service) DescribeVolumes(ctx context.Context, in *ec2.DescribeVolumesInput) (
+	*ec2.DescribeVolumesOutput, error) {
 	found, next, err := s.volumeView.Describe(
 		ctx,
 		resource.Query{Operation: "DescribeVolumes", DryRun: in.DryRun, IDs: in.VolumeIds, Filters: in.Filters,

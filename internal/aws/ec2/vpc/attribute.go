@@ -66,8 +66,8 @@ func (s *Service) ModifyVpcAttribute(ctx context.Context, in *ec2.ModifyVpcAttri
 }
 
 // ModifyVpcTenancy changes a VPC of dedicated tenancy to default, the one change that AWS allows.
-func (s *Service) ModifyVpcTenancy(ctx context.Context, in *ec2.ModifyVpcTenancyInput) (*ec2.ModifyVpcTenancyOutput,
-	error) {
+func (s *Service) ModifyVpcTenancy(ctx context.Context, in *ec2.ModifyVpcTenancyInput) (
+	*ec2.ModifyVpcTenancyOutput, error) {
 	return &ec2.ModifyVpcTenancyOutput{ReturnValue: aws.Bool(true)}, s.ApplyChange(ctx, in.DryRun,
 		func(c *resource.Change) error {
 			if in.InstanceTenancy != types.VpcTenancyDefault {

@@ -87,8 +87,8 @@ func (s *Service) defaultVPCHandlers() []wire.Handler {
 }
 
 // CreateDefaultVpc makes a default VPC for an account that deleted its own.
-func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpcInput) (*ec2.CreateDefaultVpcOutput,
-	error) {
+func (s *Service) CreateDefaultVpc(ctx context.Context, in *ec2.CreateDefaultVpcInput) (
+	*ec2.CreateDefaultVpcOutput, error) {
 	out, err := s.vpcView.Create(ctx, resource.Creation{DryRun: in.DryRun}, func(c *resource.Change, id string) error {
 		if existing, err := s.DefaultVPC(c.Scope); err != nil {
 			return err

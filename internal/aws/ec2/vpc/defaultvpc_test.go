@@ -101,17 +101,13 @@ func TestDeletedDefaultVPCComesBackOnlyWhenAsked(t *testing.T) {
 	awstest.WantCode(t, err, "DefaultVpcAlreadyExists")
 
 	id := awstest.Must[*ec2.DescribeVpcsOutput](t)(w.DescribeVpcs(w.Context(), &ec2.DescribeVpcsInput{})).Vpcs[0].VpcId
-	subnets := awstest.Must[*ec2.DescribeSubnetsOutput](
-		t,
-	)(
+	subnets := awstest.Must[*ec2.DescribeSubnetsOutput](t)(
 		w.DescribeSubnets(w.Context(), &ec2.DescribeSubnetsInput{}),
 	).Subnets
 	_, err = w.CreateDefaultSubnet(w.Context(),
 		&ec2.CreateDefaultSubnetInput{AvailabilityZone: subnets[0].AvailabilityZone})
 	awstest.WantCode(t, err, "DefaultSubnetAlreadyExistsInAvailabilityZone")
-	awstest.Must[*ec2.DeleteSubnetOutput](
-		t,
-	)(
+	awstest.Must[*ec2.DeleteSubnetOutput](t)(
 		w.DeleteSubnet(w.Context(), &ec2.DeleteSubnetInput{SubnetId: subnets[0].SubnetId}),
 	)
 	made := awstest.Must[*ec2.CreateDefaultSubnetOutput](t)(w.CreateDefaultSubnet(w.Context(),
@@ -153,9 +149,7 @@ func TestDeletedDefaultVPCComesBackOnlyWhenAsked(t *testing.T) {
 		awstest.Must[*ec2.DeleteDhcpOptionsOutput](t)(w.DeleteDhcpOptions(w.Context(),
 			&ec2.DeleteDhcpOptionsInput{DhcpOptionsId: o.DhcpOptionsId}))
 	}
-	again := awstest.Must[*ec2.CreateDefaultVpcOutput](
-		t,
-	)(
+	again := awstest.Must[*ec2.CreateDefaultVpcOutput](t)(
 		w.CreateDefaultVpc(w.Context(), &ec2.CreateDefaultVpcInput{}),
 	).Vpc
 	if !aws.ToBool(again.IsDefault) || *again.VpcId == *id || *again.DhcpOptionsId != "default" {

@@ -98,8 +98,8 @@ func (s *Service) dhcpOptionsHandlers() []wire.Handler {
 }
 
 // CreateDhcpOptions makes a set of DHCP options.
-func (s *Service) CreateDhcpOptions(ctx context.Context, in *ec2.CreateDhcpOptionsInput) (*ec2.CreateDhcpOptionsOutput,
-	error) {
+func (s *Service) CreateDhcpOptions(ctx context.Context, in *ec2.CreateDhcpOptionsInput) (
+	*ec2.CreateDhcpOptionsOutput, error) {
 	out, err := s.dhcpOptionsView.Create(ctx, resource.Creation{DryRun: in.DryRun, Tags: in.TagSpecifications},
 		func(c *resource.Change, id string) error {
 			if len(in.DhcpConfigurations) == 0 {
@@ -158,8 +158,8 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *ec2.AssociateDhc
 }
 
 // DeleteDhcpOptions deletes a set of DHCP options that no VPC uses.
-func (s *Service) DeleteDhcpOptions(ctx context.Context, in *ec2.DeleteDhcpOptionsInput) (*ec2.DeleteDhcpOptionsOutput,
-	error) {
+func (s *Service) DeleteDhcpOptions(ctx context.Context, in *ec2.DeleteDhcpOptionsInput) (
+	*ec2.DeleteDhcpOptionsOutput, error) {
 	return &ec2.DeleteDhcpOptionsOutput{}, s.ApplyChange(ctx, in.DryRun, func(c *resource.Change) error {
 		id := aws.ToString(in.DhcpOptionsId)
 		// The row that is deleted is read before the VPCs, whose association would have written it.

@@ -130,8 +130,8 @@ func (s *Service) vpcEndpointHandlers() []wire.Handler {
 }
 
 // CreateVpcEndpoint makes a way from a VPC to an AWS service: routes to a gateway, or network interfaces.
-func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpointInput) (*ec2.CreateVpcEndpointOutput,
-	error) {
+func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpointInput) (
+	*ec2.CreateVpcEndpointOutput, error) {
 	out, err := s.vpcEndpointView.Create(ctx, resource.Creation{DryRun: in.DryRun, Tags: in.TagSpecifications,
 		Token: in.ClientToken, Request: in}, func(c *resource.Change, id string) error {
 		vpc, err := c.HoldVPC(in.VpcId)
@@ -196,7 +196,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *ec2.CreateVpcEndpoi
 	return &ec2.CreateVpcEndpointOutput{VpcEndpoint: out, ClientToken: in.ClientToken}, err
 }
 
-// servicePrefixList is the prefix list of the service behind a gateway endpoint.
+// servicePrefixList returns the prefix list of the service behind a gateway endpoint.
 func servicePrefixList(sc resource.Scope, e record.VPCEndpoint) string {
 	lists := sc.PrefixLists()
 	i := slices.IndexFunc(lists, func(l resource.PrefixList) bool { return l.Name == e.ServiceName })
@@ -311,8 +311,8 @@ func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *ec2.DescribeVpcE
 }
 
 // ModifyVpcEndpoint changes what a VPC endpoint is associated with, its policy or its private DNS.
-func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpointInput) (*ec2.ModifyVpcEndpointOutput,
-	error) {
+func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *ec2.ModifyVpcEndpointInput) (
+	*ec2.ModifyVpcEndpointOutput, error) {
 	err := s.ApplyChange(ctx, in.DryRun, func(c *resource.Change) error {
 		return s.VPCEndpoints.UpdateRecord(c, aws.ToString(in.VpcEndpointId), func(e *record.VPCEndpoint) error {
 			if err := c.RequireUnchanged(e.VPCID); err != nil {

@@ -74,8 +74,8 @@ func (s *Service) natGatewayHandlers() []wire.Handler {
 }
 
 // CreateNatGateway makes a NAT gateway with a network interface in a subnet; a public one with an elastic address.
-func (s *Service) CreateNatGateway(ctx context.Context, in *ec2.CreateNatGatewayInput) (*ec2.CreateNatGatewayOutput,
-	error) {
+func (s *Service) CreateNatGateway(ctx context.Context, in *ec2.CreateNatGatewayInput) (
+	*ec2.CreateNatGatewayOutput, error) {
 	out, err := s.natGatewayView.Create(ctx, resource.Creation{DryRun: in.DryRun, Tags: in.TagSpecifications,
 		Token: in.ClientToken, Request: in}, func(c *resource.Change, id string) error {
 		if in.AvailabilityMode == types.AvailabilityModeRegional || in.VpcId != nil {
@@ -112,10 +112,7 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *ec2.CreateNatGateway
 			return err
 		}
 		ni, err := networkinterface.NewInterface(
-			c,
-			resource.NewID(s.NetworkInterfaces.Prefix),
-			subnet,
-			aws.ToString(in.PrivateIpAddress),
+			c, resource.NewID(s.NetworkInterfaces.Prefix), subnet, aws.ToString(in.PrivateIpAddress),
 		)
 		if err != nil {
 			return err
@@ -173,8 +170,8 @@ func (s *Service) DescribeNatGateways(ctx context.Context, in *ec2.DescribeNatGa
 
 // DeleteNatGateway deletes a NAT gateway with its interface and frees its elastic address. Routes to it become black
 // holes.
-func (s *Service) DeleteNatGateway(ctx context.Context, in *ec2.DeleteNatGatewayInput) (*ec2.DeleteNatGatewayOutput,
-	error) {
+func (s *Service) DeleteNatGateway(ctx context.Context, in *ec2.DeleteNatGatewayInput) (
+	*ec2.DeleteNatGatewayOutput, error) {
 	err := s.ApplyChange(ctx, in.DryRun, func(c *resource.Change) error {
 		nat, err := s.NATGateways.DeleteRecord(c, aws.ToString(in.NatGatewayId))
 		if err != nil {

@@ -39,9 +39,7 @@ func listRoutes(w *ec2test.Fixture, table string) map[string]string {
 func TestVPCWithSeveralBlocks(t *testing.T) {
 	t.Parallel()
 	w := ec2test.New(t)
-	v := awstest.Must[*ec2.CreateVpcOutput](
-		t,
-	)(
+	v := awstest.Must[*ec2.CreateVpcOutput](t)(
 		w.CreateVpc(w.Context(), &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.3.7/16"),
 			AmazonProvidedIpv6CidrBlock: aws.Bool(true)}),
 	).Vpc
@@ -109,9 +107,7 @@ func TestVPCAttributes(t *testing.T) {
 	if hostnames() {
 		t.Error("a new VPC has DNS hostnames")
 	}
-	awstest.Must[*ec2.ModifyVpcAttributeOutput](
-		t,
-	)(
+	awstest.Must[*ec2.ModifyVpcAttributeOutput](t)(
 		w.ModifyVpcAttribute(w.Context(), &ec2.ModifyVpcAttributeInput{VpcId: &vpc,
 			EnableDnsHostnames: &types.AttributeBooleanValue{Value: aws.Bool(true)}}),
 	)
@@ -141,9 +137,7 @@ func TestRoutes(t *testing.T) {
 	awstest.Must[*ec2.CreateRouteOutput](t)(w.CreateRoute(ctx, &ec2.CreateRouteInput{RouteTableId: &table,
 		DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: &igw}))
 	eip := w.Address()
-	nat := awstest.Must[*ec2.CreateNatGatewayOutput](
-		t,
-	)(
+	nat := awstest.Must[*ec2.CreateNatGatewayOutput](t)(
 		w.CreateNatGateway(ctx, &ec2.CreateNatGatewayInput{SubnetId: &subnet,
 			AllocationId: eip.AllocationId}),
 	).NatGateway

@@ -175,8 +175,8 @@ func (s *Service) networkACLHandlers() []wire.Handler {
 }
 
 // CreateNetworkAcl makes a network ACL that lets nothing through.
-func (s *Service) CreateNetworkAcl(ctx context.Context, in *ec2.CreateNetworkAclInput) (*ec2.CreateNetworkAclOutput,
-	error) {
+func (s *Service) CreateNetworkAcl(ctx context.Context, in *ec2.CreateNetworkAclInput) (
+	*ec2.CreateNetworkAclOutput, error) {
 	out, err := s.networkACLView.Create(ctx, resource.Creation{DryRun: in.DryRun, Tags: in.TagSpecifications,
 		Token: in.ClientToken, Request: in}, func(c *resource.Change, id string) error {
 		vpc, err := c.HoldVPC(in.VpcId)
@@ -207,8 +207,8 @@ func (s *Service) DescribeNetworkAcls(ctx context.Context, in *ec2.DescribeNetwo
 }
 
 // DeleteNetworkAcl deletes a network ACL that no subnet uses.
-func (s *Service) DeleteNetworkAcl(ctx context.Context, in *ec2.DeleteNetworkAclInput) (*ec2.DeleteNetworkAclOutput,
-	error) {
+func (s *Service) DeleteNetworkAcl(ctx context.Context, in *ec2.DeleteNetworkAclInput) (
+	*ec2.DeleteNetworkAclOutput, error) {
 	return &ec2.DeleteNetworkAclOutput{}, s.ApplyChange(ctx, in.DryRun, func(c *resource.Change) error {
 		acl, err := s.NetworkACLs.DeleteRecord(c, aws.ToString(in.NetworkAclId))
 		if err != nil {

@@ -14,9 +14,7 @@ import (
 
 // prefixListItems returns the lists with the given IDs, or all, as view shows them.
 func prefixListItems[V any](
-	sc resource.Scope,
-	ids []string,
-	view func(resource.PrefixList) V,
+	sc resource.Scope, ids []string, view func(resource.PrefixList) V,
 ) ([]resource.Item[V], error) {
 	for _, id := range ids {
 		if _, err := sc.PrefixList(id); err != nil {
@@ -133,12 +131,6 @@ func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *ec2.GetMa
 	items := []resource.Item[types.PrefixListEntry]{
 		{ID: list.CIDR, View: types.PrefixListEntry{Cidr: aws.String(list.CIDR)}},
 	}
-	found, next, err := resource.DescribeItems(
-		ctx,
-		query,
-		items,
-		nil,
-		nil,
-	)
+	found, next, err := resource.DescribeItems(ctx, query, items, nil, nil)
 	return &ec2.GetManagedPrefixListEntriesOutput{Entries: found, NextToken: next}, err
 }

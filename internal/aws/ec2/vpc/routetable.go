@@ -135,8 +135,8 @@ func (s *Service) routeTableHandlers() []wire.Handler {
 }
 
 // CreateRouteTable makes a route table with the local routes.
-func (s *Service) CreateRouteTable(ctx context.Context, in *ec2.CreateRouteTableInput) (*ec2.CreateRouteTableOutput,
-	error) {
+func (s *Service) CreateRouteTable(ctx context.Context, in *ec2.CreateRouteTableInput) (
+	*ec2.CreateRouteTableOutput, error) {
 	out, err := s.routeTableView.Create(ctx, resource.Creation{DryRun: in.DryRun, Tags: in.TagSpecifications,
 		Token: in.ClientToken, Request: in}, func(c *resource.Change, id string) error {
 		vpc, err := c.HoldVPC(in.VpcId)
@@ -167,8 +167,8 @@ func (s *Service) DescribeRouteTables(ctx context.Context, in *ec2.DescribeRoute
 }
 
 // DeleteRouteTable deletes a route table that no subnet or gateway uses and that is not the main one.
-func (s *Service) DeleteRouteTable(ctx context.Context, in *ec2.DeleteRouteTableInput) (*ec2.DeleteRouteTableOutput,
-	error) {
+func (s *Service) DeleteRouteTable(ctx context.Context, in *ec2.DeleteRouteTableInput) (
+	*ec2.DeleteRouteTableOutput, error) {
 	return &ec2.DeleteRouteTableOutput{}, s.ApplyChange(ctx, in.DryRun, func(c *resource.Change) error {
 		table, err := s.RouteTables.DeleteRecord(c, aws.ToString(in.RouteTableId))
 		if err != nil {

@@ -257,8 +257,8 @@ func newSubnetIPv6(vpc record.VPC, siblings []record.Subnet, cidr string) (*reco
 }
 
 // DescribeSubnets lists subnets.
-func (s *Service) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput,
-	error) {
+func (s *Service) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput) (
+	*ec2.DescribeSubnetsOutput, error) {
 	found, next, err := s.subnetView.Describe(
 		ctx,
 		resource.Query{Operation: "DescribeSubnets", DryRun: in.DryRun, IDs: in.SubnetIds, Filters: in.Filters,

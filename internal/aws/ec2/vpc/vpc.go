@@ -113,8 +113,8 @@ func viewIPv6CIDR(sc resource.Scope, a record.CIDRAssociation,
 
 // prepareVPC adds what every VPC begins with: its contents row and default security group, and makes the VPC, its main
 // route table and its default network ACL (added too) for the caller to finish. The caller adds the first two.
-func prepareVPC(c *resource.Change, id string, block netip.Prefix, dhcpOptionsID string) (record.VPC, record.RouteTable,
-	record.NetworkACL) {
+func prepareVPC(c *resource.Change, id string, block netip.Prefix, dhcpOptionsID string) (
+	record.VPC, record.RouteTable, record.NetworkACL) {
 	vpc := record.VPC{
 		EC2Resource: c.NewResource(id, nil),
 		CIDRs: []record.CIDRAssociation{{AssociationID: resource.NewID("vpc-cidr-assoc-"),
@@ -134,11 +134,7 @@ func prepareVPC(c *resource.Change, id string, block netip.Prefix, dhcpOptionsID
 	}
 	c.NetworkACLs.CreateRecord(c, acl)
 	group := securitygroup.NewGroup(
-		c,
-		resource.NewID(c.SecurityGroups.Prefix),
-		vpc.ID,
-		"default",
-		"default VPC security group",
+		c, resource.NewID(c.SecurityGroups.Prefix), vpc.ID, "default", "default VPC security group",
 	)
 	group.Rules = append(group.Rules, record.SecurityGroupRule{
 		ID: resource.NewID(resource.RulePrefix), Protocol: "-1", FromPort: -1, ToPort: -1, GroupID: group.ID,

@@ -283,8 +283,7 @@ func (s *Service) newEntry(
 		switch {
 		case p.Kind != "role":
 			return e, exception.InvalidParameter(
-				cluster,
-				"The specified principalArn is invalid: access entries of type %s must have the ARN of an IAM role",
+				cluster, "The specified principalArn is invalid: access entries of type %s must have the ARN of an IAM role",
 				e.Type,
 			)
 		case len(in.KubernetesGroups) > 0:

@@ -94,9 +94,7 @@ func checkScope(cluster string, in *types.AccessScope) error {
 	for _, n := range in.Namespaces {
 		if !namespacePattern.MatchString(n) {
 			return exception.InvalidParameter(
-				cluster,
-				"Namespace %s is invalid: it must be the name of a namespace, or the beginning of one followed by *",
-				n,
+				cluster, "Namespace %s is invalid: it must be the name of a namespace, or the beginning of one followed by *", n,
 			)
 		}
 	}
@@ -131,9 +129,7 @@ func (s *Service) AssociateAccessPolicy(
 		}
 		e.ModifiedAt = now
 		i, found := slices.BinarySearchFunc(
-			e.Policies,
-			policy,
-			func(a record.AccessPolicyAssociation, arn string) int { return cmp.Compare(a.PolicyARN, arn) },
+			e.Policies, policy, func(a record.AccessPolicyAssociation, arn string) int { return cmp.Compare(a.PolicyARN, arn) },
 		)
 		if found {
 			made.AssociatedAt = e.Policies[i].AssociatedAt
@@ -196,10 +192,7 @@ func (s *Service) ListAssociatedAccessPolicies(
 		return nil, err
 	}
 	page, next, err := wire.Page(
-		ctx,
-		e.Value.Policies,
-		in.MaxResults,
-		in.NextToken,
+		ctx, e.Value.Policies, in.MaxResults, in.NextToken,
 		func(a record.AccessPolicyAssociation) string { return a.PolicyARN },
 	)
 	if err != nil {

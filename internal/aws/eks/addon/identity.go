@@ -41,8 +41,7 @@ func (s *Service) serviceAccountRole(
 	if len(v.Identities) == 0 {
 		return "", about.InvalidParameter(
 			"serviceAccountRoleArn can't be specified for addon %s: no service account of version %s uses an IAM role",
-			about.Addon,
-			v.Version,
+			about.Addon, v.Version,
 		)
 	}
 	return *arn, principal.PassRole(ctx, p, principal.EKS, a.ARN())
@@ -167,10 +166,7 @@ func (s *Service) rolesOfPods(
 // checkPodRole demands that the caller may do what the target says, and may have pods assume the role for the
 // association.
 func (s *Service) checkPodRole(
-	ctx context.Context,
-	about exception.About,
-	p record.PodIdentityAssociation,
-	role principal.Principal,
+	ctx context.Context, about exception.About, p record.PodIdentityAssociation, role principal.Principal,
 	target wire.Target,
 ) error {
 	if err := wire.Authorize(ctx, target); err != nil {

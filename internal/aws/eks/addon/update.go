@@ -84,11 +84,7 @@ func (s *Service) UpdateAddon(ctx context.Context, in *eks.UpdateAddonInput) (*e
 // nextConfig validates an update and returns the configuration of the add-on after it, without its pod identity
 // associations.
 func (s *Service) nextConfig(
-	ctx context.Context,
-	a record.Addon,
-	about exception.About,
-	kubernetes string,
-	now record.AddonConfig,
+	ctx context.Context, a record.Addon, about exception.About, kubernetes string, now record.AddonConfig,
 	in *eks.UpdateAddonInput,
 ) (record.AddonConfig, error) {
 	asked := in.AddonVersion

@@ -15,8 +15,7 @@ type autoMode struct {
 }
 
 func autoModeIn(
-	compute *types.ComputeConfigRequest,
-	storage *types.StorageConfigRequest,
+	compute *types.ComputeConfigRequest, storage *types.StorageConfigRequest,
 	network *types.KubernetesNetworkConfigRequest,
 ) autoMode {
 	a := autoMode{compute: compute, storage: storage}
@@ -73,9 +72,7 @@ func scalingTier(cluster string, in *types.ControlPlaneScalingConfig) (types.Pro
 		return types.ProvisionedControlPlaneTierStandard, nil
 	}
 	return "", exception.InvalidParameter(
-		cluster,
-		"Control plane tier %s is not implemented by Coracle: use %s, the default",
-		in.Tier,
+		cluster, "Control plane tier %s is not implemented by Coracle: use %s, the default", in.Tier,
 		types.ProvisionedControlPlaneTierStandard,
 	)
 }

@@ -45,9 +45,7 @@ func durationWithin(cluster, member, value, least, most string) error {
 
 // checkComponents checks the component configuration of a request.
 func checkComponents(
-	cluster string,
-	api *types.KubeApiServerConfigRequest,
-	manager *types.KubeControllerManagerConfigRequest,
+	cluster string, api *types.KubeApiServerConfigRequest, manager *types.KubeControllerManagerConfigRequest,
 	scheduler *types.KubeSchedulerConfigRequest,
 ) error {
 	if api != nil {
@@ -59,11 +57,7 @@ func checkComponents(
 		if r := api.ServiceNodePortRange; r != nil &&
 			(r.MinPort < minNodePort || r.MaxPort > maxNodePort || r.MinPort > r.MaxPort) {
 			return exception.InvalidParameter(
-				cluster,
-				"serviceNodePortRange %d-%d is invalid: it must lie within %d-%d",
-				r.MinPort,
-				r.MaxPort,
-				minNodePort,
+				cluster, "serviceNodePortRange %d-%d is invalid: it must lie within %d-%d", r.MinPort, r.MaxPort, minNodePort,
 				maxNodePort,
 			)
 		}
@@ -80,11 +74,8 @@ func checkComponents(
 		if g := manager.PodGcControllerConfig; g != nil && g.TerminatedPodGcThreshold != nil &&
 			(*g.TerminatedPodGcThreshold < minPodGC || *g.TerminatedPodGcThreshold > maxPodGC) {
 			return exception.InvalidParameter(
-				cluster,
-				"terminatedPodGcThreshold %d is invalid: it must be between %d and %d",
-				*g.TerminatedPodGcThreshold,
-				minPodGC,
-				maxPodGC,
+				cluster, "terminatedPodGcThreshold %d is invalid: it must be between %d and %d", *g.TerminatedPodGcThreshold,
+				minPodGC, maxPodGC,
 			)
 		}
 	}
@@ -111,11 +102,7 @@ func checkComponents(
 			)
 		case r.Weight != nil && (*r.Weight < minResourceWeight || *r.Weight > maxResourceWeight):
 			return exception.InvalidParameter(
-				cluster,
-				"Weight %d of resource %s is invalid: it must be between %d and %d",
-				*r.Weight,
-				name,
-				minResourceWeight,
+				cluster, "Weight %d of resource %s is invalid: it must be between %d and %d", *r.Weight, name, minResourceWeight,
 				maxResourceWeight,
 			)
 		}
@@ -158,9 +145,7 @@ func schedulerConfig(in *types.KubeSchedulerConfigRequest) *types.KubeSchedulerC
 
 // componentUpdate changes the configuration of control-plane components. What a request doesn't name stays.
 func componentUpdate(
-	c *record.Cluster,
-	api *types.KubeApiServerConfigRequest,
-	manager *types.KubeControllerManagerConfigRequest,
+	c *record.Cluster, api *types.KubeApiServerConfigRequest, manager *types.KubeControllerManagerConfigRequest,
 	scheduler *types.KubeSchedulerConfigRequest,
 ) ([]types.UpdateParam, error) {
 	if err := checkComponents(c.Name, api, manager, scheduler); err != nil {

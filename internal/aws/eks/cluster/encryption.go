@@ -46,8 +46,7 @@ func checkEncryption(at resource.Scope, cluster string, in []types.EncryptionCon
 	}
 	if resources := in[0].Resources; !slices.Equal(resources, []string{"secrets"}) {
 		return exception.InvalidParameter(
-			cluster,
-			"resources %s in encryptionConfig are invalid: the only supported value is secrets",
+			cluster, "resources %s in encryptionConfig are invalid: the only supported value is secrets",
 			exception.List(resources),
 		)
 	}

@@ -22,10 +22,7 @@ func (s *Service) checkClusterRole(ctx context.Context, cluster, arn string) err
 		return err
 	}
 	exists, trusts, err := s.principals.Assumable(
-		ctx,
-		p,
-		principal.EKS,
-		policy.Context{"aws:SourceAccount": {p.Account}, "aws:SourceArn": {resource}},
+		ctx, p, principal.EKS, policy.Context{"aws:SourceAccount": {p.Account}, "aws:SourceArn": {resource}},
 		"sts:AssumeRole",
 	)
 	switch {
@@ -33,16 +30,13 @@ func (s *Service) checkClusterRole(ctx context.Context, cluster, arn string) err
 		return err
 	case !exists:
 		return exception.InvalidParameter(
-			cluster,
-			"Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct",
+			cluster, "Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct",
 			arn,
 		)
 	case !trusts:
 		return exception.InvalidParameter(
-			cluster,
-			"Following required service principals [%s] were not found in the trust relationships of clusterRole %s",
-			principal.EKS,
-			arn,
+			cluster, "Following required service principals [%s] were not found in the trust relationships of clusterRole %s",
+			principal.EKS, arn,
 		)
 	}
 	return nil

@@ -60,11 +60,8 @@ func (s *Service) chooseServiceCIDR(
 		var ok bool
 		if c.ServiceIPv4CIDR, ok = defaultServiceCIDR(v4); !ok {
 			return exception.InvalidParameter(
-				c.Name,
-				"VPC %s overlaps with %s and %s, which services get addresses from by default: specify serviceIpv4Cidr",
-				c.VPCID,
-				serviceCIDRIn10,
-				serviceCIDRIn172,
+				c.Name, "VPC %s overlaps with %s and %s, which services get addresses from by default: specify serviceIpv4Cidr",
+				c.VPCID, serviceCIDRIn10, serviceCIDRIn172,
 			)
 		}
 		return nil

@@ -137,9 +137,7 @@ func unsupportedUpdate(c *record.Cluster, to kubernetes.Version) error {
 func (s *Service) checkSupport(c *record.Cluster, to kubernetes.Version) error {
 	if c.SupportType == types.SupportTypeStandard && to.Support(s.Now()) != kubernetes.StandardSupport {
 		return exception.InvalidParameter(
-			c.Name,
-			"Kubernetes version %s is in extended support: set the cluster's upgradePolicy to EXTENDED first",
-			to.Minor,
+			c.Name, "Kubernetes version %s is in extended support: set the cluster's upgradePolicy to EXTENDED first", to.Minor,
 		)
 	}
 	return nil

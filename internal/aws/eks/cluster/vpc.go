@@ -50,9 +50,7 @@ func checkEgress(cluster string, mode types.ControlPlaneEgressModeType) error {
 		return nil
 	}
 	return exception.InvalidParameter(
-		cluster,
-		"controlPlaneEgressMode %s is not implemented by Coracle: use %s, the default",
-		mode,
+		cluster, "controlPlaneEgressMode %s is not implemented by Coracle: use %s, the default", mode,
 		types.ControlPlaneEgressModeTypeAwsManaged,
 	)
 }
@@ -77,11 +75,7 @@ func (s *Service) checkSubnets(
 		}
 		if vpc != "" && row.Value.VPCID != vpc {
 			return "", exception.InvalidParameter(
-				cluster,
-				"Subnets specified must be in the same VPC, but %s is in %s and %s is in %s",
-				ids[0],
-				vpc,
-				id,
+				cluster, "Subnets specified must be in the same VPC, but %s is in %s and %s is in %s", ids[0], vpc, id,
 				row.Value.VPCID,
 			)
 		}
@@ -177,9 +171,7 @@ func setEndpointAccess(c *record.Cluster, in *types.VpcConfigRequest) error {
 	}
 	if len(in.PublicAccessCidrs) > maxPublicAccessCIDRs {
 		return exception.InvalidParameter(
-			c.Name,
-			"publicAccessCidrs can have up to %d CIDR blocks, but %d were specified",
-			maxPublicAccessCIDRs,
+			c.Name, "publicAccessCidrs can have up to %d CIDR blocks, but %d were specified", maxPublicAccessCIDRs,
 			len(in.PublicAccessCidrs),
 		)
 	}
@@ -202,8 +194,7 @@ func setEndpointAccess(c *record.Cluster, in *types.VpcConfigRequest) error {
 		)
 	case foreign != nil:
 		return exception.InvalidParameter(
-			c.Name,
-			"The following IPv6 CIDRs are not allowed in publicAccessCidrs of a cluster with IP family ipv4: %s",
+			c.Name, "The following IPv6 CIDRs are not allowed in publicAccessCidrs of a cluster with IP family ipv4: %s",
 			exception.List(foreign),
 		)
 	case reserved != nil:
@@ -281,10 +272,8 @@ func (s *Service) vpcUpdate(
 	if (in.SubnetIds == nil || sameSet(in.SubnetIds, c.SubnetIDs)) &&
 		(in.SecurityGroupIds == nil || sameSet(in.SecurityGroupIds, c.SecurityGroupIDs)) {
 		return nil, exception.InvalidParameter(
-			c.Name,
-			"Cluster is already at the desired configuration with subnets: %s and security groups: %s",
-			exception.List(c.SubnetIDs),
-			exception.List(c.SecurityGroupIDs),
+			c.Name, "Cluster is already at the desired configuration with subnets: %s and security groups: %s",
+			exception.List(c.SubnetIDs), exception.List(c.SecurityGroupIDs),
 		)
 	}
 	if in.SubnetIds != nil {

@@ -245,10 +245,7 @@ func (f *Fixture) Seed() {
 		trust(`{"Effect":"Allow","Principal":{"AWS":"`+RootARN+`"},"Action":"sts:AssumeRole"}`),
 	)
 	Put(
-		f.T,
-		record.Users(f.Store),
-		record.UserKey(Account, "alice"),
-		record.User{Account: Account, Path: "/", Name: "alice"},
+		f.T, record.Users(f.Store), record.UserKey(Account, "alice"), record.User{Account: Account, Path: "/", Name: "alice"},
 	)
 }
 

@@ -138,10 +138,7 @@ func (s *Service) newFargateProfile(
 	} else if other != "" {
 		return none, f.InUse(
 			"Cannot create Fargate Profile %s because cluster %s currently has Fargate profile %s in status %s",
-			f.FargateProfile,
-			c.Name,
-			other,
-			status,
+			f.FargateProfile, c.Name, other, status,
 		)
 	}
 	p := record.FargateProfile{
@@ -206,8 +203,7 @@ func checkName(f exception.About) error {
 	if faults := validation.IsValidLabelValue(name); len(faults) > 0 {
 		return f.InvalidParameter(
 			"The Fargate profile name parameter is the value of a label of the profile's pods, which %s can't be: %s",
-			name,
-			faults[0],
+			name, faults[0],
 		)
 	}
 	return nil

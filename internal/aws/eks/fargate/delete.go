@@ -76,10 +76,7 @@ func (s *Service) deletable(ctx context.Context, c record.Cluster, p record.Farg
 	if err == nil && other != "" {
 		return nameOf(p).InUse(
 			"Cannot Delete Fargate Profile %s because cluster %s currently has Fargate profile %s in status %s",
-			p.Name,
-			c.Name,
-			other,
-			status,
+			p.Name, c.Name, other, status,
 		)
 	}
 	return err

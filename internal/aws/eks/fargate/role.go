@@ -48,8 +48,7 @@ func (s *Service) checkRole(
 	case !exists:
 		return f.InvalidParameter(
 			"The role with name %s cannot be found. (Service: Iam, Status Code: 404, Request ID: %s)",
-			role.Name,
-			wire.RequestIDFrom(ctx),
+			role.Name, wire.RequestIDFrom(ctx),
 		)
 	case !trusts:
 		return f.InvalidParameter(

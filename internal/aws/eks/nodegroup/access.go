@@ -52,14 +52,12 @@ func (s *Service) checkNodeRole(ctx context.Context, g exception.About, n record
 	case !exists:
 		return g.InvalidParameter(
 			"The role with name %s cannot be found. (Service: Iam, Status Code: 404, Request ID: %s)",
-			p.Name,
-			wire.RequestIDFrom(ctx),
+			p.Name, wire.RequestIDFrom(ctx),
 		)
 	case !trusts:
 		return g.InvalidParameter(
 			"Following required service principals [%s] were not found in the trust relationships of nodeRole %s",
-			ec2Service,
-			arn,
+			ec2Service, arn,
 		)
 	}
 	return nil

@@ -120,10 +120,7 @@ func (s *Service) newNodegroup(
 	switch {
 	case len(g.Nodegroup) > longestName:
 		return none, g.InvalidParameter(
-			"nodegroupName can't be longer than %d characters, but %s has %d",
-			longestName,
-			g.Nodegroup,
-			len(g.Nodegroup),
+			"nodegroupName can't be longer than %d characters, but %s has %d", longestName, g.Nodegroup, len(g.Nodegroup),
 		)
 	case !namePattern.MatchString(g.Nodegroup):
 		return none, g.InvalidParameter(
@@ -216,9 +213,7 @@ func capacityType(g exception.About, asked types.CapacityTypes) (types.CapacityT
 	case types.CapacityTypesCapacityBlock:
 		return "", g.InvalidParameter(
 			"capacityType %s is not implemented by Coracle, which has no capacity reservations: use %s or %s",
-			asked,
-			types.CapacityTypesOnDemand,
-			types.CapacityTypesSpot,
+			asked, types.CapacityTypesOnDemand, types.CapacityTypesSpot,
 		)
 	}
 	return asked, nil

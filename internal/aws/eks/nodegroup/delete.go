@@ -38,9 +38,9 @@ func (s *Service) DeleteNodegroup(
 				return nil, err
 			}
 			if last.Status == types.UpdateStatusInProgress {
-				return nil, nameOf(
-					*n,
-				).InUse("Cannot delete because nodegroup %s currently has update %s in progress", n.Name, last.ID)
+				return nil, nameOf(*n).InUse(
+					"Cannot delete because nodegroup %s currently has update %s in progress", n.Name, last.ID,
+				)
 			}
 			n.Deleting, n.ModifiedAt = true, s.Timestamp()
 			row, err = s.Nodegroups.Update(ctx, row)

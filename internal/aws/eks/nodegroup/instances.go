@@ -68,10 +68,7 @@ func checkInstanceTypes(g exception.About, kind types.AMITypes, names []string) 
 	case len(architectures) > 1: // a custom image is of one architecture, whichever
 		return g.InvalidParameter(
 			"Instance types of different architectures can't be in one nodegroup: %s is of %s, and %s is of %s",
-			architectures[instancetype.X86_64],
-			instancetype.X86_64,
-			architectures[instancetype.ARM64],
-			instancetype.ARM64,
+			architectures[instancetype.X86_64], instancetype.X86_64, architectures[instancetype.ARM64], instancetype.ARM64,
 		)
 	}
 	return nil

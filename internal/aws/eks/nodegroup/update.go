@@ -52,10 +52,7 @@ func (s *Service) startUpdate(ctx context.Context, ch change) (*types.Update, er
 			)
 		default:
 			return a, g.InUse(
-				"Cannot %s because nodegroup %s is in status %s: it must be ACTIVE or DEGRADED",
-				ch.kind,
-				g.Nodegroup,
-				now,
+				"Cannot %s because nodegroup %s is in status %s: it must be ACTIVE or DEGRADED", ch.kind, g.Nodegroup, now,
 			)
 		}
 		active, err := s.ActiveCluster(ctx, c.Value, g)

@@ -136,11 +136,7 @@ func (s *Service) nextTemplate(
 
 // nextImage decides what the nodes are to run after a version update.
 func nextImage(
-	g exception.About,
-	n *record.Nodegroup,
-	c record.Cluster,
-	template *usersTemplate,
-	in *eks.UpdateNodegroupVersionInput,
+	g exception.About, n *record.Nodegroup, c record.Cluster, template *usersTemplate, in *eks.UpdateNodegroupVersionInput,
 ) error {
 	version, release := aws.ToString(in.Version), aws.ToString(in.ReleaseVersion)
 	if n.AMIType == types.AMITypesCustom {
@@ -163,9 +159,7 @@ func nextImage(
 	if kubernetes.MinorNumber(version) < kubernetes.MinorNumber(now.Version) {
 		return g.InvalidParameter(
 			"Nodegroup %s can't be rolled back to an earlier Kubernetes version: %s was requested, and it has %s",
-			n.Name,
-			version,
-			now.Version,
+			n.Name, version, now.Version,
 		)
 	}
 	image, err := nodeRelease(g, n.Region, n.AMIType, version, release)
@@ -176,9 +170,7 @@ func nextImage(
 		position(all, image.Release) > position(all, now.ReleaseVersion) {
 		return g.InvalidParameter(
 			"Nodegroup %s can't be rolled back to an earlier release version: %s was requested, and it has %s",
-			n.Name,
-			image.Release,
-			now.ReleaseVersion,
+			n.Name, image.Release, now.ReleaseVersion,
 		)
 	}
 	n.Template.Version, n.Template.ReleaseVersion = version, image.Release

@@ -66,14 +66,12 @@ func checkWarmPool(g exception.About, n record.Nodegroup, w types.WarmPoolConfig
 	case w.MaxGroupPreparedCapacity != nil && *w.MaxGroupPreparedCapacity < *n.Scaling.MinSize:
 		return g.InvalidParameter(
 			"maxGroupPreparedCapacity %d can't be less than the minSize of the nodegroup, which is %d",
-			*w.MaxGroupPreparedCapacity,
-			*n.Scaling.MinSize,
+			*w.MaxGroupPreparedCapacity, *n.Scaling.MinSize,
 		)
 	case w.MaxGroupPreparedCapacity != nil && *w.MaxGroupPreparedCapacity < *w.MinSize:
 		return g.InvalidParameter(
 			"maxGroupPreparedCapacity %d can't be less than the minSize of the warm pool, which is %d",
-			*w.MaxGroupPreparedCapacity,
-			*w.MinSize,
+			*w.MaxGroupPreparedCapacity, *w.MinSize,
 		)
 	case aws.ToBool(w.Enabled) && n.CapacityType == types.CapacityTypesSpot:
 		return g.InvalidParameter("A warm pool can't be enabled for a nodegroup with capacityType %s", n.CapacityType)
@@ -84,9 +82,7 @@ func checkWarmPool(g exception.About, n record.Nodegroup, w types.WarmPoolConfig
 	case w.PoolState == types.WarmPoolStateHibernated:
 		return g.InvalidParameter(
 			"poolState %s is not implemented by Coracle, whose instances don't hibernate: use %s or %s",
-			w.PoolState,
-			types.WarmPoolStateStopped,
-			types.WarmPoolStateRunning,
+			w.PoolState, types.WarmPoolStateStopped, types.WarmPoolStateRunning,
 		)
 	}
 	return nil

@@ -80,10 +80,7 @@ func (s *Service) ListPodIdentityAssociations(
 		})
 	}
 	page, next, err := wire.Page(
-		ctx,
-		summaries,
-		in.MaxResults,
-		in.NextToken,
+		ctx, summaries, in.MaxResults, in.NextToken,
 		func(p types.PodIdentityAssociationSummary) string { return *p.AssociationId },
 	)
 	if err != nil {

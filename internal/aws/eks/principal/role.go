@@ -99,8 +99,7 @@ func (d *Directory) EnsureServiceLinkedRole(ctx context.Context, c record.Cluste
 	var denied *wire.Denied
 	if errors.As(err, &denied) {
 		return exception.InvalidRequest(
-			c.Name,
-			"Failed to create service linked role: %s due to missing permissions for 'iam:CreateServiceLinkedRole'",
+			c.Name, "Failed to create service linked role: %s due to missing permissions for 'iam:CreateServiceLinkedRole'",
 			role,
 		)
 	} else if err != nil {

@@ -63,10 +63,7 @@ func Notify[T any](table store.Table[T], prefix string) Watch {
 
 // Await returns once arrived is true of the object with that key or there is none, at once unless a waiter asks.
 func Await[T any](
-	ctx context.Context,
-	table store.Table[T],
-	key string,
-	arrived func(context.Context, T) (bool, error),
+	ctx context.Context, table store.Table[T], key string, arrived func(context.Context, T) (bool, error),
 	watches ...Watch,
 ) error {
 	return waitUntil(ctx, func(ctx context.Context) (bool, error) {

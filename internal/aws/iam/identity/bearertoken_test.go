@@ -99,8 +99,8 @@ func TestATokenHasOnePurpose(t *testing.T) {
 			for _, shown := range []string{credentials.AccessKeyID, credentials.SecretAccessKey,
 				credentials.SessionToken, credentials.AccessKeyID + ":" + credentials.SessionToken, ""} {
 				for _, asked := range uses {
-					if got, err := a.Identity.OpenBearer(ctx, asked.purpose, asked.resource, shown); !errors.Is(err,
-						wire.ErrUnknownAccessKey) {
+					got, err := a.Identity.OpenBearer(ctx, asked.purpose, asked.resource, shown)
+					if !errors.Is(err, wire.ErrUnknownAccessKey) {
 						t.Errorf("%s: a part of the credentials opens for %v: %+v, %v", name, asked, got, err)
 					}
 				}

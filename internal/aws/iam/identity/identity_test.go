@@ -70,8 +70,8 @@ func TestSessionsSurviveARestart(t *testing.T) {
 	if rows, err := record.SessionKeys(a.Store).List(ctx, ""); err != nil || len(rows) != 1 {
 		t.Errorf("%d sealing keys, %v", len(rows), err)
 	}
-	if _, err := a.Identity.ServiceRoleCredentials(iamtest.Account, "none", "EKS").Retrieve(ctx); !errors.Is(err,
-		store.ErrNotFound) {
+	_, err = a.Identity.ServiceRoleCredentials(iamtest.Account, "none", "EKS").Retrieve(ctx)
+	if !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("credentials of no role: %v", err)
 	}
 }

@@ -297,8 +297,8 @@ func (i *Identity) managedPolicy(ctx context.Context, p *principal, account, arn
 
 // PoliciesOf collects what a policy simulation needs of a user, group or role of an account: who it is, its policies
 // and its condition keys. An ARN that is none of them is store.ErrNotFound.
-func (i *Identity) PoliciesOf(ctx context.Context, account, arn string) (policy.Principal, policy.Policies,
-	policy.Context, error) {
+func (i *Identity) PoliciesOf(ctx context.Context, account, arn string) (
+	policy.Principal, policy.Policies, policy.Context, error) {
 	missing := fmt.Errorf("principal %q: %w", arn, store.ErrNotFound)
 	_, resource, ok := strings.Cut(arn, "arn:aws:iam::"+account+":")
 	kind, _, _ := strings.Cut(resource, "/")

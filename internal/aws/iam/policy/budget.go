@@ -26,9 +26,7 @@ func (e *TooLongError) Error() string {
 	}
 	return fmt.Sprintf(
 		"a value of the condition key %s has %d bytes, and policies are compared with at most %d: send a shorter one",
-		e.Key,
-		e.Length,
-		MaxValue,
+		e.Key, e.Length, MaxValue,
 	)
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// canonicalRequest is the text whose hash is signed.
+// canonicalRequest returns the text whose hash is signed.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html#create-canonical-request
 func (s *Signature) canonicalRequest(payloadHash string) []byte {
 	b := make([]byte, 0, 1024)
@@ -113,7 +113,7 @@ func (s *Signature) appendQuery(b []byte) []byte {
 	return b
 }
 
-// queryValue is the first value of a query parameter; empty when there is none.
+// queryValue returns the first value of a query parameter; empty when there is none.
 func (s *Signature) queryValue(name string) string {
 	for pair := range strings.SplitSeq(s.query, "&") {
 		key, value, _ := strings.Cut(pair, "=")

@@ -29,7 +29,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// JSONCode is the code under which the JSON protocols report the same refusal.
+// JSONCode returns the code under which the JSON protocols report the same refusal.
 func (e *Error) JSONCode() string {
 	switch e.Code {
 	case SignatureDoesNotMatch:

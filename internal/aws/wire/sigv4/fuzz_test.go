@@ -157,15 +157,7 @@ func meaning(r *http.Request, s *sigv4.Signature, body []byte) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(
-		&b,
-		"%s %s?%s\n%s %s %s %s %q\n",
-		r.Method,
-		where,
-		query.Encode(),
-		s.AccessKeyID,
-		s.Scope(),
-		s.Date,
-		s.Expires,
+		&b, "%s %s?%s\n%s %s %s %s %q\n", r.Method, where, query.Encode(), s.AccessKeyID, s.Scope(), s.Date, s.Expires,
 		s.SessionToken,
 	)
 	headers := map[string]string{}

@@ -109,7 +109,7 @@ func (s *Signature) Signs(header string) bool {
 	return slices.Contains(s.SignedHeaders, strings.ToLower(header))
 }
 
-// Scope is the credential scope, for example "20261121/us-east-1/eks/aws4_request".
+// Scope returns the credential scope, for example "20261121/us-east-1/eks/aws4_request".
 func (s *Signature) Scope() string {
 	return s.scopeDate + "/" + s.Region + "/" + s.Service + "/" + terminator
 }

@@ -82,7 +82,7 @@ func minutes(d time.Duration) string {
 	return d.String()
 }
 
-// payloadHash is the last line of the canonical request. We hash the body ourselves; what the client says in
+// payloadHash returns the last line of the canonical request. We hash the body ourselves; what the client says in
 // X-Amz-Content-Sha256 counts only where it leaves the body out of the signature, which no one but the signer can
 // decide.
 func (s *Signature) payloadHash(body []byte) (string, error) {

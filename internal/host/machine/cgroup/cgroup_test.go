@@ -293,8 +293,8 @@ func TestMachinesAreSpreadOverTheProcessors(t *testing.T) {
 	used := map[int]bool{}
 	for _, id := range []string{"i-0", "i-1", "i-2", "i-3", "i-4", "i-5", "i-6", "i-7", "i-8", "i-9"} {
 		chosen := pickCPUs(cpus, 2, id)
-		if len(chosen) != 2 || chosen[0] == chosen[1] || !slices.Contains(cpus, chosen[0]) || !slices.Contains(cpus,
-			chosen[1]) {
+		if len(chosen) != 2 || chosen[0] == chosen[1] || !slices.Contains(cpus, chosen[0]) ||
+			!slices.Contains(cpus, chosen[1]) {
 			t.Errorf("%s gets %v", id, chosen)
 		}
 		for _, c := range chosen {

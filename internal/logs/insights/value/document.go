@@ -349,8 +349,8 @@ func (d *Document) Each(yield func(path string, v Value) bool) {
 }
 
 // forEachLeaf yields what lies in the value at i, which has been checked.
-func forEachLeaf(name []byte, root bool, b []byte, i int, text *[]byte, yield func(string, Value) bool) (end int,
-	more bool) {
+func forEachLeaf(name []byte, root bool, b []byte, i int, text *[]byte, yield func(string, Value) bool) (
+	end int, more bool) {
 	if len(name) > MaxPath {
 		return skipValue(b, i, 0), true
 	}

@@ -76,8 +76,8 @@ func TestPatternRows(t *testing.T) {
 			got = append(got, v.String())
 		}
 	}
-	if want := []string{"took <Number-1> ms", "0.75", "3", "NONE", "failed", "0.25", "1", "NONE"}; !slices.Equal(got,
-		want) {
+	want := []string{"took <Number-1> ms", "0.75", "3", "NONE", "failed", "0.25", "1", "NONE"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	if all := p.Patterns(); len(all) != 3 || all[2] != (Pattern{"gone", "NONE", 0, 1}) {

@@ -400,8 +400,8 @@ func (n needle) isFoundIn(s string, done <-chan struct{}) bool {
 			return false
 		}
 		at := min(lower, upper)
-		if start := at - n.anchor; start >= 0 && start+len(n.text) <= len(s) && sameFold(s[start:start+len(n.text)],
-			n.text) {
+		if start := at - n.anchor; start >= 0 && start+len(n.text) <= len(s) &&
+			sameFold(s[start:start+len(n.text)], n.text) {
 			return true
 		}
 		if at == lower {

@@ -12,8 +12,8 @@ import (
 )
 
 // describeHook returns the lifecycle hook of a name in the group of the request.
-func describeHook(ctx context.Context, c *autoscaling.Client, r *resource.Request, name string) (*types.LifecycleHook,
-	error) {
+func describeHook(ctx context.Context, c *autoscaling.Client, r *resource.Request, name string) (
+	*types.LifecycleHook, error) {
 	group := r.Text("AutoScalingGroupName")
 	// To ask for a name that there is not is an error whose code says nothing.
 	out, err := c.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: &group})

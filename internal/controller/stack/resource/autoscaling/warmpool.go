@@ -54,8 +54,8 @@ var warmPool = resource.Type{
 			}
 			return group, nil
 		},
-		Describe: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (*types.WarmPoolConfiguration,
-			error) {
+		Describe: func(ctx context.Context, c *autoscaling.Client, r *resource.Request) (
+			*types.WarmPoolConfiguration, error) {
 			return describePool(ctx, c, r.PhysicalID)
 		},
 		State: func(pool *types.WarmPoolConfiguration) (resource.State, error) {

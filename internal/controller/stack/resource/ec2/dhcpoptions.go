@@ -62,8 +62,8 @@ var dhcpOptions = resource.Type{
 		Attributes: func(r *resource.Request, _ *types.DhcpOptions) map[string]any {
 			return map[string]any{"DhcpOptionsId": r.PhysicalID}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, o *types.DhcpOptions) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, o *types.DhcpOptions) (
+			map[string]any, error) {
 			properties := map[string]any{}
 			for _, configuration := range o.DhcpConfigurations {
 				for _, name := range dhcpNames {

@@ -95,8 +95,8 @@ var vpcEndpoint = resource.Type{
 				"CreationTimestamp":   aws.ToTime(e.CreationTimestamp).UTC().Format(time.RFC3339),
 			}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, e *types.VpcEndpoint) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, e *types.VpcEndpoint) (
+			map[string]any, error) {
 			var groups any
 			if ids := groupIDs(e); len(ids) > 0 {
 				groups = anyList(ids)

@@ -14,8 +14,7 @@ import (
 
 var internetGateways = kind[types.InternetGateway]{
 	resource: types.ResourceTypeInternetGateway,
-	list: func(ctx context.Context, c *ec2.Client, ids []string, filters []types.Filter) ([]types.InternetGateway,
-		error) {
+	list: func(ctx context.Context, c *ec2.Client, ids []string, filters []types.Filter) ([]types.InternetGateway, error) {
 		out, err := c.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{InternetGatewayIds: ids,
 			Filters: filters})
 		if err != nil {
@@ -245,8 +244,7 @@ var natGateway = resource.Type{
 			}
 			return attributes
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, g *types.NatGateway) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, g *types.NatGateway) (map[string]any, error) {
 			properties := map[string]any{"SubnetId": aws.ToString(g.SubnetId),
 				"ConnectivityType": string(g.ConnectivityType)}
 			var secondary []any

@@ -46,8 +46,7 @@ var networkACL = resource.Type{
 		Attributes: func(r *resource.Request, _ *types.NetworkAcl) map[string]any {
 			return map[string]any{"Id": r.PhysicalID}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, a *types.NetworkAcl) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, a *types.NetworkAcl) (map[string]any, error) {
 			return encode(map[string]any{"VpcId": aws.ToString(a.VpcId)}, nil, a.Tags, nil), nil
 		},
 	}),
@@ -59,7 +58,7 @@ func entryID(r *resource.Request) string {
 		strconv.FormatBool(aws.ToBool(r.Flag("Egress")))}, "|")
 }
 
-// splitEntryID is the inverse of entryID.
+// splitEntryID reverses entryID.
 func splitEntryID(id string) (acl string, number int32, egress bool) {
 	parts := strings.Split(id, "|")
 	if len(parts) != 3 {
@@ -196,8 +195,8 @@ var subnetNetworkACLAssociation = resource.Type{
 	}),
 }
 
-func describeACLAssociation(ctx context.Context, c *ec2.Client, r *resource.Request) (*types.NetworkAclAssociation,
-	error) {
+func describeACLAssociation(ctx context.Context, c *ec2.Client, r *resource.Request) (
+	*types.NetworkAclAssociation, error) {
 	acls, err := networkACLs.list(ctx, c, nil, []types.Filter{filter("association.association-id", r.PhysicalID)})
 	if err != nil {
 		return nil, err

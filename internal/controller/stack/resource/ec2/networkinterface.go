@@ -14,8 +14,8 @@ import (
 
 var networkInterfaces = kind[types.NetworkInterface]{
 	resource: types.ResourceTypeNetworkInterface,
-	list: func(ctx context.Context, c *ec2.Client, ids []string, filters []types.Filter) ([]types.NetworkInterface,
-		error) {
+	list: func(ctx context.Context, c *ec2.Client, ids []string, filters []types.Filter) (
+		[]types.NetworkInterface, error) {
 		out, err := c.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: ids,
 			Filters: filters})
 		if err != nil {
@@ -93,8 +93,8 @@ var networkInterface = resource.Type{
 			}
 			return attributes
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, n *types.NetworkInterface) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, n *types.NetworkInterface) (
+			map[string]any, error) {
 			groups := []any{}
 			for _, g := range n.Groups {
 				groups = append(groups, aws.ToString(g.GroupId))
@@ -170,8 +170,8 @@ var networkInterfaceAttachment = resource.Type{
 		Attributes: func(r *resource.Request, _ *types.NetworkInterface) map[string]any {
 			return map[string]any{"AttachmentId": r.PhysicalID}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, n *types.NetworkInterface) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, n *types.NetworkInterface) (
+			map[string]any, error) {
 			return map[string]any{
 				"InstanceId": aws.ToString(n.Attachment.InstanceId), "NetworkInterfaceId": aws.ToString(n.NetworkInterfaceId),
 				"DeviceIndex":         json.Number(strconv.Itoa(int(aws.ToInt32(n.Attachment.DeviceIndex)))),

@@ -13,8 +13,8 @@ import (
 // placementGroups have the physical IDs that Ref returns: their names.
 var placementGroups = kind[types.PlacementGroup]{
 	resource: types.ResourceTypePlacementGroup,
-	list: func(ctx context.Context, c *ec2.Client, names []string, filters []types.Filter) ([]types.PlacementGroup,
-		error) {
+	list: func(ctx context.Context, c *ec2.Client, names []string, filters []types.Filter) (
+		[]types.PlacementGroup, error) {
 		out, err := c.DescribePlacementGroups(ctx, &ec2.DescribePlacementGroupsInput{GroupNames: names, Filters: filters})
 		if err != nil {
 			return nil, err
@@ -63,8 +63,8 @@ var placementGroup = resource.Type{
 		Attributes: func(_ *resource.Request, g *types.PlacementGroup) map[string]any {
 			return map[string]any{"GroupName": aws.ToString(g.GroupName), "GroupId": aws.ToString(g.GroupId)}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, g *types.PlacementGroup) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, g *types.PlacementGroup) (
+			map[string]any, error) {
 			return encode(g, nil, g.Tags, nil), nil
 		},
 	}),

@@ -44,8 +44,7 @@ var routeTable = resource.Type{
 		Attributes: func(_ *resource.Request, t *types.RouteTable) map[string]any {
 			return map[string]any{"RouteTableId": aws.ToString(t.RouteTableId)}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, t *types.RouteTable) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, t *types.RouteTable) (map[string]any, error) {
 			return encode(map[string]any{"VpcId": aws.ToString(t.VpcId)}, nil, t.Tags, nil), nil
 		},
 	}),
@@ -114,8 +113,7 @@ var route = resource.Type{
 			_, block, _ := strings.Cut(r.PhysicalID, "|")
 			return map[string]any{"CidrBlock": block}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, r *resource.Request, live *types.Route) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, r *resource.Request, live *types.Route) (map[string]any, error) {
 			table, _, _, _ := destination(r.PhysicalID)
 			properties := encode(live, nil, nil, map[string]any{"RouteTableId": table})
 			if properties["NetworkInterfaceId"] != nil && r.Text("InstanceId") == "" {

@@ -59,8 +59,8 @@ var securityGroup = resource.Type{
 			return map[string]any{"GroupId": aws.ToString(g.GroupId), "Id": aws.ToString(g.GroupId),
 				"VpcId": aws.ToString(g.VpcId)}
 		},
-		Properties: func(ctx context.Context, c *ec2.Client, r *resource.Request, g *types.SecurityGroup) (map[string]any,
-			error) {
+		Properties: func(ctx context.Context, c *ec2.Client, r *resource.Request, g *types.SecurityGroup) (
+			map[string]any, error) {
 			rules, err := rulesOf(ctx, c, r.PhysicalID)
 			if err != nil {
 				return nil, err

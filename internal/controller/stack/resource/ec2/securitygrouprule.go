@@ -151,8 +151,8 @@ func groupNamed(ctx context.Context, c *ec2.Client, beside, name string) (string
 // wantedRules returns the rules that the property of a group asks for. A group of which no egress is told has the rule
 // that EC2 gives to every group: it lets everything out.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-securitygroup.html
-func wantedRules(ctx context.Context, c *ec2.Client, groupID string, objects []map[string]any, d direction) ([]rule,
-	error) {
+func wantedRules(ctx context.Context, c *ec2.Client, groupID string, objects []map[string]any, d direction) (
+	[]rule, error) {
 	if len(objects) == 0 && d.egress {
 		objects = []map[string]any{{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}}
 	}

@@ -228,8 +228,7 @@ var subnetCIDRBlock = resource.Type{
 			return map[string]any{"Id": aws.ToString(block.AssociationId), "IpSource": string(block.IpSource),
 				"Ipv6AddressAttribute": string(block.Ipv6AddressAttribute)}
 		},
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, block *subnetBlock) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, block *subnetBlock) (map[string]any, error) {
 			return map[string]any{"SubnetId": block.subnet, "Ipv6CidrBlock": aws.ToString(block.Ipv6CidrBlock)}, nil
 		},
 	}),

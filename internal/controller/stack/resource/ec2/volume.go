@@ -202,8 +202,8 @@ var volumeAttachment = resource.Type{
 			return err
 		},
 		Slow: true,
-		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, a *types.VolumeAttachment) (map[string]any,
-			error) {
+		Properties: func(_ context.Context, _ *ec2.Client, _ *resource.Request, a *types.VolumeAttachment) (
+			map[string]any, error) {
 			return map[string]any{"VolumeId": aws.ToString(a.VolumeId), "InstanceId": aws.ToString(a.InstanceId),
 				"Device": aws.ToString(a.Device)}, nil
 		},

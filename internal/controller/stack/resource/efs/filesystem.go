@@ -91,8 +91,7 @@ var fileSystems = resource.Handle(resource.Table[*efs.Client, types.FileSystemDe
 	Properties: fileSystemProperties,
 })
 
-func describeFileSystem(ctx context.Context, c *efs.Client, r *resource.Request) (*types.FileSystemDescription,
-	error) {
+func describeFileSystem(ctx context.Context, c *efs.Client, r *resource.Request) (*types.FileSystemDescription, error) {
 	out, err := c.DescribeFileSystems(ctx, &efs.DescribeFileSystemsInput{FileSystemId: &r.PhysicalID})
 	if err != nil {
 		return nil, err

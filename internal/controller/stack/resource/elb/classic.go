@@ -109,8 +109,8 @@ func createClassic(ctx context.Context, c *classic.Client, r *resource.Request) 
 	return create(ctx, c, r)
 }
 
-func describeClassic(ctx context.Context, c *classic.Client, r *resource.Request) (*types.LoadBalancerDescription,
-	error) {
+func describeClassic(ctx context.Context, c *classic.Client, r *resource.Request) (
+	*types.LoadBalancerDescription, error) {
 	out, err := c.DescribeLoadBalancers(ctx, &classic.DescribeLoadBalancersInput{
 		LoadBalancerNames: []string{r.PhysicalID}})
 	if err != nil {

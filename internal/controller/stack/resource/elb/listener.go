@@ -126,8 +126,8 @@ func setListenerAttributes(ctx context.Context, c *v2.Client, r *resource.Reques
 	return err
 }
 
-func listenerProperties(ctx context.Context, c *v2.Client, r *resource.Request, live *types.Listener) (map[string]any,
-	error) {
+func listenerProperties(ctx context.Context, c *v2.Client, r *resource.Request, live *types.Listener) (
+	map[string]any, error) {
 	p := without(resource.Encode(live, nil), "ListenerArn")
 	for _, name := range []string{"Certificates", "DefaultActions", "MutualAuthentication"} {
 		if said := r.Properties[name]; said != nil && p[name] != nil {

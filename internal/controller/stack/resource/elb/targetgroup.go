@@ -205,8 +205,8 @@ func targetsOf(property any) ([]types.TargetDescription, error) {
 	return in.Targets, err
 }
 
-func groupProperties(ctx context.Context, c *v2.Client, r *resource.Request, live *types.TargetGroup) (map[string]any,
-	error) {
+func groupProperties(ctx context.Context, c *v2.Client, r *resource.Request, live *types.TargetGroup) (
+	map[string]any, error) {
 	p := without(resource.Encode(live, groupMembers), "LoadBalancerArns", "TargetGroupArn")
 	if r.Properties["TargetGroupAttributes"] != nil {
 		out, err := c.DescribeTargetGroupAttributes(ctx, &v2.DescribeTargetGroupAttributesInput{

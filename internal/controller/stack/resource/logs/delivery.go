@@ -31,8 +31,8 @@ func newName[L any](ctx context.Context, c *client, r *resource.Request,
 
 // findNamed returns the name of a property, if what describe finds has the tags of the stack.
 func findNamed[L any](ctx context.Context, c *client, r *resource.Request,
-	describe func(context.Context, *client, *resource.Request) (*L, error), tags func(*L) map[string]string) (string,
-	error) {
+	describe func(context.Context, *client, *resource.Request) (*L, error), tags func(*L) map[string]string) (
+	string, error) {
 	named := *r
 	named.PhysicalID = r.Text("Name")
 	live, err := describe(ctx, c, &named)
@@ -92,8 +92,8 @@ var sources = resource.Handle(resource.Table[*client, types.DeliverySource]{
 		}
 		return attributes
 	},
-	Properties: func(_ context.Context, _ *client, r *resource.Request, live *types.DeliverySource) (map[string]any,
-		error) {
+	Properties: func(_ context.Context, _ *client, r *resource.Request, live *types.DeliverySource) (
+		map[string]any, error) {
 		properties := map[string]any{"Name": aws.ToString(live.Name), "LogType": aws.ToString(live.LogType)}
 		if len(live.ResourceArns) > 0 {
 			properties["ResourceArn"] = live.ResourceArns[0]

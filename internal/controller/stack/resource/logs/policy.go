@@ -38,8 +38,8 @@ var policies = resource.Claim(resource.Table[*client, types.ResourcePolicy]{
 		_, err := c.DeleteResourcePolicy(ctx, &cloudwatchlogs.DeleteResourcePolicyInput{PolicyName: &r.PhysicalID})
 		return err
 	},
-	Properties: func(_ context.Context, _ *client, _ *resource.Request, live *types.ResourcePolicy) (map[string]any,
-		error) {
+	Properties: func(_ context.Context, _ *client, _ *resource.Request, live *types.ResourcePolicy) (
+		map[string]any, error) {
 		return map[string]any{"PolicyName": aws.ToString(live.PolicyName),
 			"PolicyDocument": resource.Document(aws.ToString(live.PolicyDocument))}, nil
 	},

@@ -145,7 +145,7 @@ func wrap(values []any, in func(any) any) []any {
 	return wrapped
 }
 
-// nowhere is the configuration of clients that reach nothing.
+// nowhere returns the configuration of clients that reach nothing.
 func nowhere() aws.Config {
 	return aws.Config{
 		Region: "eu-west-1", BaseEndpoint: aws.String("http://nowhere.invalid"),
