@@ -15,6 +15,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
+	"github.com/coracle-eks/coracle/internal/vpcrule"
 )
 
 // Addresses that AWS serves inside every VPC.
@@ -123,28 +124,10 @@ func (p port) singles() (all []netip.Addr) {
 }
 
 // addresses returns the ENI's addresses and prefixes: what is delivered to the port.
-func (p port) addresses() (all []netip.Prefix) {
-	for _, ip := range slices.Concat(p.eni.PrivateIPs, p.eni.IPv6IPs) {
-		if a, err := netip.ParseAddr(ip); err == nil {
-			all = append(all, netip.PrefixFrom(a, a.BitLen()))
-		}
-	}
-	for _, prefix := range slices.Concat(p.eni.IPv4Prefixes, p.eni.IPv6Prefixes) {
-		if b, err := netip.ParsePrefix(prefix); err == nil {
-			all = append(all, b.Masked())
-		}
-	}
-	return all
-}
+func (p port) addresses() []netip.Prefix { return vpcrule.Addresses(p.eni) }
 
 // primary returns the ENI's primary address.
-func (p port) primary() netip.Addr {
-	if len(p.eni.PrivateIPs) == 0 {
-		return netip.Addr{}
-	}
-	a, _ := netip.ParseAddr(p.eni.PrivateIPs[0])
-	return a
-}
+func (p port) primary() netip.Addr { return vpcrule.Primary(p.eni) }
 
 // routeKind is the treatment of a packet by the kernel.
 type routeKind int
@@ -188,13 +171,9 @@ func (n *Network) loadDesign(ctx context.Context, key string) (*design, error) {
 	}
 	d := &design{vpc: vpc.Value, public: map[netip.Addr]netip.Addr{}, egressOnly: map[uint32]bool{},
 		groups: map[string]record.SecurityGroup{}, acls: map[string]record.NetworkACL{},
-		lists: prefixLists(vpc.Value.Region), forwarded: map[string][]flow{}}
+		lists: vpcrule.PrefixLists(vpc.Value.Region), forwarded: map[string][]flow{}}
 	region := store.Prefix(vpc.Value.Account, vpc.Value.Region)
-	for _, a := range slices.Concat(d.vpc.CIDRs, d.vpc.IPv6CIDRs) {
-		if p, err := netip.ParsePrefix(a.CIDR); err == nil {
-			d.cidrs = append(d.cidrs, p.Masked())
-		}
-	}
+	d.cidrs = vpcrule.Blocks(d.vpc)
 	subnets, err := d.readSubnets(ctx, n.o.Store, region)
 	if err != nil {
 		return nil, err
@@ -366,29 +345,19 @@ func (d *design) readPublic(ctx context.Context, s *store.Store, region string) 
 	if !d.internet {
 		return nil
 	}
-	plugged := map[string]bool{}
-	for _, p := range d.ports {
-		plugged[p.eni.ID] = true
-		if public, err := netip.ParseAddr(p.eni.PublicIP); err == nil && p.primary().IsValid() {
-			d.public[p.primary()] = public
-		}
-	}
 	elastic, err := record.Addresses(s).List(ctx, region)
 	if err != nil {
 		return err
 	}
-	for _, a := range elastic {
-		if !plugged[a.Value.NetworkInterfaceID] {
-			continue
-		}
-		private, err1 := netip.ParseAddr(a.Value.PrivateIPAddress)
-		public, err2 := netip.ParseAddr(a.Value.PublicIP)
-		if err := errors.Join(err1, err2); err != nil {
-			return fmt.Errorf("elastic address %s: %w", a.Value.ID, err)
-		}
-		d.public[private] = public
+	plugged, addresses := make([]record.NetworkInterface, len(d.ports)), make([]record.Address, len(elastic))
+	for i, p := range d.ports {
+		plugged[i] = p.eni
 	}
-	return nil
+	for i, a := range elastic {
+		addresses[i] = a.Value
+	}
+	d.public, err = vpcrule.PublicAddresses(plugged, addresses)
+	return err
 }
 
 // holdersOfAddresses returns the keys of who has the addresses and prefixes of the ports.
@@ -456,43 +425,30 @@ func (d *design) tableRoutes(t record.RouteTable, attached map[string]bool) (rou
 		at[r.to] = len(routes)
 		routes = append(routes, r)
 	}
-	for _, own := range d.cidrs {
-		add(route{to: own, kind: throw})
-	}
-	for _, r := range t.Routes {
-		to, err := netip.ParsePrefix(r.Destination)
-		blocks := []netip.Prefix{to.Masked()}
-		if err != nil {
-			blocks = d.lists[r.Destination]
-		}
-		for _, to := range blocks {
-			if to.Addr().Is4In6() {
-				continue // netlink takes it for a block of IPv4, and the kernel refuses that
+	for _, r := range vpcrule.Routes(d.vpc, t, d.lists) {
+		switch {
+		case r.Target == vpcrule.Local:
+			add(route{to: r.To, kind: throw})
+		case attached[r.Target]:
+			if strings.HasPrefix(r.Target, "eigw-") {
+				d.egressOnly[table] = true
 			}
-			switch {
-			case r.Target == "local":
-				add(route{to: to, kind: throw})
-			case attached[r.Target]:
-				if strings.HasPrefix(r.Target, "eigw-") {
-					d.egressOnly[table] = true
-				}
-				add(route{to: to, kind: via, link: gatewayLink})
-			default:
-				target := d.targetPort(r.Target)
-				if target == nil {
-					add(route{to: to, kind: blackhole})
-					continue
-				}
-				if target.kind == natHolder || !target.eni.SourceDestCheck {
-					add(route{to: to, kind: via, link: target.portName()})
-					continue
-				}
-				// An ENI that checks destinations takes only what is for itself.
-				add(route{to: to, kind: blackhole})
-				for _, own := range target.addresses() {
-					if to.Contains(own.Addr()) && to.Bits() < own.Bits() {
-						add(route{to: own, kind: throw})
-					}
+			add(route{to: r.To, kind: via, link: gatewayLink})
+		default:
+			target := d.targetPort(r.Target)
+			if target == nil {
+				add(route{to: r.To, kind: blackhole})
+				continue
+			}
+			if target.kind == natHolder || !target.eni.SourceDestCheck {
+				add(route{to: r.To, kind: via, link: target.portName()})
+				continue
+			}
+			// An ENI that checks destinations takes only what is for itself.
+			add(route{to: r.To, kind: blackhole})
+			for _, own := range target.addresses() {
+				if r.To.Contains(own.Addr()) && r.To.Bits() < own.Bits() {
+					add(route{to: own, kind: throw})
 				}
 			}
 		}
@@ -508,15 +464,4 @@ func (d *design) targetPort(id string) *port {
 		}
 	}
 	return nil
-}
-
-// prefixLists returns the prefix lists that AWS manages in a region, as internal/aws/ec2 shows them.
-func prefixLists(region string) map[string][]netip.Prefix {
-	lists := map[string][]netip.Prefix{}
-	for service, cidr := range map[string]string{"s3": "198.19.1.0/24", "dynamodb": "198.19.2.0/24"} {
-		h := fnv.New32a()
-		h.Write([]byte("com.amazonaws." + region + "." + service))
-		lists[fmt.Sprintf("pl-%08x", h.Sum32())] = []netip.Prefix{netip.MustParsePrefix(cidr)}
-	}
-	return lists
 }

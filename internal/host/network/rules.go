@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/nftables"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/record"
+	"github.com/coracle-eks/coracle/internal/vpcrule"
 )
 
 // tableName is the nftables table in namespaces of our own.
@@ -320,15 +320,16 @@ func (d *design) groupRules(r *ruleset, groups []string) {
 		}
 		for _, rule := range d.groups[id].Rules {
 			members[rule.GroupID], lists[rule.PrefixListID] = true, true
+			traffic := vpcrule.GroupTraffic(rule)
 			peers := rulePeers(rule)
 			if peer := d.balancedPeer(rule); peer != nil {
 				peers = append(peers, peer)
 			}
 			for _, match := range peers {
 				if rule.Egress {
-					out.addRule(match, ruleTraffic(rule), setPassed(passed), returnToCaller())
+					out.addRule(match, matchTraffic(traffic), setPassed(passed), returnToCaller())
 				} else {
-					in.addRule(match, ruleTraffic(rule), accept())
+					in.addRule(match, matchTraffic(traffic), accept())
 				}
 			}
 		}
@@ -390,49 +391,24 @@ func rulePeers(rule record.SecurityGroupRule) [][]expr.Any {
 	case rule.PrefixListID != "":
 		return [][]expr.Any{addressInSet(source, false, "list-"+rule.PrefixListID)}
 	}
-	block, err := netip.ParsePrefix(rule.CIDRIPv4 + rule.CIDRIPv6)
-	if err != nil {
+	block := vpcrule.GroupBlock(rule)
+	if !block.IsValid() {
 		return nil
 	}
 	return [][]expr.Any{addressIn(source, block)}
 }
 
-// ruleTraffic matches a rule's protocol and ports.
-func ruleTraffic(rule record.SecurityGroupRule) []expr.Any {
-	number, all := protocolNumber(rule.Protocol)
+// matchTraffic matches the protocol and the ports of a rule.
+func matchTraffic(t vpcrule.Traffic) []expr.Any {
 	switch {
-	case all:
+	case t.All:
 		return nil
-	case number == unix.IPPROTO_TCP || number == unix.IPPROTO_UDP:
-		if rule.FromPort < 0 {
-			return protocolIs(number)
-		}
-		return append(protocolIs(number), portsIn(rule.FromPort, rule.ToPort)...)
-	case number == unix.IPPROTO_ICMP || number == unix.IPPROTO_ICMPV6:
-		return append(protocolIs(number), matchICMP(rule.FromPort, rule.ToPort)...)
+	case t.Ports != nil:
+		return append(protocolIs(t.Protocol), portsIn(t.Ports.From, t.Ports.To)...)
+	case t.ICMP != nil:
+		return append(protocolIs(t.Protocol), matchICMP(t.ICMP.Type, t.ICMP.Code)...)
 	}
-	return protocolIs(number)
-}
-
-// protocolNumber returns the IP protocol of a rule; all for "-1".
-func protocolNumber(p string) (number byte, all bool) {
-	switch p {
-	case "-1":
-		return 0, true
-	case "tcp":
-		return unix.IPPROTO_TCP, false
-	case "udp":
-		return unix.IPPROTO_UDP, false
-	case "icmp":
-		return unix.IPPROTO_ICMP, false
-	case "icmpv6":
-		return unix.IPPROTO_ICMPV6, false
-	}
-	n, err := strconv.ParseUint(p, 10, 8)
-	if err != nil {
-		return 255, false // reserved: matches nothing
-	}
-	return byte(n), false
+	return protocolIs(t.Protocol)
 }
 
 // networkACLRules filter every packet that changes subnets, without memory: by the list of the subnet that it leaves,
@@ -488,33 +464,9 @@ func open4All(acl record.NetworkACL) bool {
 // aclChain fills the chain of one direction of a network ACL: the first rule by number decides, what none decides is
 // denied.
 func aclChain(c *chain, acl record.NetworkACL, egress bool) {
-	entries := slices.Clone(acl.Entries)
-	slices.SortFunc(entries, func(a, b record.NetworkACLEntry) int { return int(a.Number - b.Number) })
-	for _, e := range entries {
-		if e.Egress != egress {
-			continue
-		}
-		block, err := netip.ParsePrefix(e.CIDR + e.IPv6CIDR)
-		if err != nil {
-			continue
-		}
-		match := addressIn(!egress, block)
-		number, all := protocolNumber(e.Protocol)
-		if !all {
-			match = append(match, protocolIs(number)...)
-		}
-		if e.Ports != nil && (number == unix.IPPROTO_TCP || number == unix.IPPROTO_UDP) && e.Ports.From != nil &&
-			e.Ports.To != nil {
-			match = append(match, portsIn(*e.Ports.From, *e.Ports.To)...)
-		}
-		if e.ICMP != nil && (number == unix.IPPROTO_ICMP || number == unix.IPPROTO_ICMPV6) && e.ICMP.Type != nil {
-			code := int32(-1)
-			if e.ICMP.Code != nil {
-				code = *e.ICMP.Code
-			}
-			match = append(match, matchICMP(*e.ICMP.Type, code)...)
-		}
-		if e.Action == ec2types.RuleActionAllow {
+	for _, r := range vpcrule.ACLRules(acl, egress) {
+		match := append(addressIn(!egress, r.Block), matchTraffic(r.Traffic)...)
+		if r.Allow {
 			c.addRule(match, returnToCaller())
 		} else {
 			c.addRule(match, drop())

@@ -1,12 +1,12 @@
 package resource
 
 import (
-	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/coracle-eks/coracle/internal/vpcrule"
 )
 
 // PrefixList is a prefix list that AWS manages: the addresses of a service which has a gateway endpoint.
@@ -20,15 +20,14 @@ var PrefixListNaming = Naming{
 	NotFound: "InvalidPrefixListID.NotFound", Malformed: "InvalidPrefixListId.Malformed",
 }
 
-// PrefixLists returns the AWS-managed prefix lists of the scope's region, by ID. Their blocks lie in the range for
-// benchmarks, beside our public addresses: the real ones are elsewhere in every region and change.
+// PrefixLists returns the AWS-managed prefix lists of the scope's region, by ID.
 func (sc Scope) PrefixLists() []PrefixList {
 	var lists []PrefixList
-	for service, cidr := range map[string]string{"s3": "198.19.1.0/24", "dynamodb": "198.19.2.0/24"} {
-		name := "com.amazonaws." + sc.Region + "." + service
-		digest := fnv.New32a()
-		digest.Write([]byte(name))
-		lists = append(lists, PrefixList{fmt.Sprintf("pl-%08x", digest.Sum32()), name, cidr})
+	blocks := vpcrule.PrefixLists(sc.Region)
+	for _, service := range []string{"s3", "dynamodb"} {
+		name := vpcrule.PrefixListName(sc.Region, service)
+		id := vpcrule.PrefixListID(name)
+		lists = append(lists, PrefixList{id, name, blocks[id][0].String()})
 	}
 	slices.SortFunc(lists, func(a, b PrefixList) int { return strings.Compare(a.ID, b.ID) })
 	return lists
