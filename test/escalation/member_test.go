@@ -131,6 +131,8 @@ var notAuthorized = map[string]string{
 	"ec2:*.SubnetConfigurations/*":                "is not supported",
 	"ec2:CreateSnapshots.*/ExcludeDataVolumeIds":  "is left alone",
 	"ec2:CreatePlacementGroup.*GroupId":           "is not supported",
+	"ec2:CreateNetworkInsightsPath.*Ip":           "is content",
+	"ec2:StartNetworkInsightsAnalysis.Filter*":    "restricts the path, which is authorized",
 	"ec2:CreateVpcEndpoint.[RS]*":                 "is a service of AWS, or not supported",
 	"ec2:ModifyNetworkInterfaceAttribute.A*": "belongs to the interface, which is authorized, or is not " +
 		"supported",
@@ -520,6 +522,7 @@ func (w *fixture) pair() [2]map[string]string {
 		})
 		w.do(nil, err)
 		v["RunInstances.ImageId"] = machineImages()[i]
+		v["CreateNetworkInsightsPath.Source"] = *port.NetworkInterface.NetworkInterfaceId
 		v["AttachmentId"] = *attached.AttachmentId
 		v["RunInstances.NetworkInterfaceId"] = *port.NetworkInterface.NetworkInterfaceId
 		address, err := root.AllocateAddress(ctx, &ec2.AllocateAddressInput{})

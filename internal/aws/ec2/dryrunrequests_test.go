@@ -59,6 +59,8 @@ var dryRuns = map[string]string{
 	"CreateNetworkAcl":            "VpcId=$VPC",
 	"CreateNetworkAclEntry": "NetworkAclId=$ACL&RuleNumber=200&Protocol=-1&RuleAction=allow&Egress=true" +
 		"&CidrBlock=10.0.0.0/8",
+	"CreateNetworkInsightsPath": "Source=$GATEWAY&Destination=$INSTANCE&Protocol=tcp&DestinationPort=443" +
+		"&ClientToken=token",
 	"CreateNetworkInterface":          "SubnetId=$SUBNET",
 	"CreatePlacementGroup":            "GroupName=other&Strategy=cluster",
 	"CreateRoute":                     "RouteTableId=$TABLE&DestinationCidrBlock=0.0.0.0/0&GatewayId=$GATEWAY",
@@ -81,6 +83,8 @@ var dryRuns = map[string]string{
 	"DeleteNatGateway":                "NatGatewayId=$NAT",
 	"DeleteNetworkAcl":                "NetworkAclId=$FREE_ACL",
 	"DeleteNetworkAclEntry":           "NetworkAclId=$ACL&RuleNumber=100&Egress=false",
+	"DeleteNetworkInsightsAnalysis":   "NetworkInsightsAnalysisId=$ANALYSIS",
+	"DeleteNetworkInsightsPath":       "NetworkInsightsPathId=$FREE_PATH",
 	"DeleteNetworkInterface":          "NetworkInterfaceId=$ENI",
 	"DeletePlacementGroup":            "GroupName=rack",
 	"DeleteRoute":                     "RouteTableId=$TABLE&DestinationCidrBlock=192.168.0.0/16",
@@ -117,6 +121,8 @@ var dryRuns = map[string]string{
 	"DescribeNatGateways":                    "",
 	"DescribeNetworkAcls":                    "",
 	"DescribeNetworkInterfaceAttribute":      "NetworkInterfaceId=$ENI&Attribute=description",
+	"DescribeNetworkInsightsAnalyses":        "NetworkInsightsPathId=$PATH",
+	"DescribeNetworkInsightsPaths":           "",
 	"DescribeNetworkInterfaces":              "",
 	"DescribePlacementGroups":                "",
 	"DescribePrefixLists":                    "",
@@ -196,14 +202,15 @@ var dryRuns = map[string]string{
 	"ResetSnapshotAttribute":         "SnapshotId=$SNAPSHOT&Attribute=createVolumePermission",
 	"RevokeSecurityGroupEgress": "GroupId=$GROUP&IpPermissions.1.IpProtocol=-1" +
 		"&IpPermissions.1.IpRanges.1.CidrIp=0.0.0.0/0",
-	"RevokeSecurityGroupIngress": "GroupId=$GROUP&SecurityGroupRuleId.1=$INGRESS_RULE",
-	"RunInstances":               "ImageId=$IMAGE&InstanceType=m5.large&MinCount=1&MaxCount=1&SubnetId=$SUBNET",
-	"StartInstances":             "InstanceId.1=$STOPPED",
-	"StopInstances":              "InstanceId.1=$INSTANCE",
-	"TerminateInstances":         "InstanceId.1=$INSTANCE",
-	"UnassignIpv6Addresses":      noDryRun,
-	"UnassignPrivateIpAddresses": noDryRun,
-	"UnmonitorInstances":         "InstanceId.1=$INSTANCE",
+	"RevokeSecurityGroupIngress":   "GroupId=$GROUP&SecurityGroupRuleId.1=$INGRESS_RULE",
+	"RunInstances":                 "ImageId=$IMAGE&InstanceType=m5.large&MinCount=1&MaxCount=1&SubnetId=$SUBNET",
+	"StartInstances":               "InstanceId.1=$STOPPED",
+	"StartNetworkInsightsAnalysis": "NetworkInsightsPathId=$PATH&ClientToken=token",
+	"StopInstances":                "InstanceId.1=$INSTANCE",
+	"TerminateInstances":           "InstanceId.1=$INSTANCE",
+	"UnassignIpv6Addresses":        noDryRun,
+	"UnassignPrivateIpAddresses":   noDryRun,
+	"UnmonitorInstances":           "InstanceId.1=$INSTANCE",
 	"UpdateSecurityGroupRuleDescriptionsEgress": "GroupId=$GROUP" +
 		"&SecurityGroupRuleDescription.1.SecurityGroupRuleId=$EGRESS_RULE" +
 		"&SecurityGroupRuleDescription.1.Description=other",
@@ -293,6 +300,12 @@ func createOneOfEach(w *ec2test.Fixture) map[string]string {
 	v["KEY"] = *key.KeyMetadata.Arn
 	v["PREFIX_LIST"] = *must(w, w.DescribeManagedPrefixLists,
 		&ec2.DescribeManagedPrefixListsInput{}).PrefixLists[0].PrefixListId
+	for _, name := range []string{"PATH", "FREE_PATH"} {
+		v[name] = *must(w, w.CreateNetworkInsightsPath, &ec2.CreateNetworkInsightsPathInput{Protocol: types.ProtocolTcp,
+			Source: s(v["GATEWAY"]), Destination: s(v["INSTANCE"])}).NetworkInsightsPath.NetworkInsightsPathId
+	}
+	v["ANALYSIS"] = *must(w, w.StartNetworkInsightsAnalysis, &ec2.StartNetworkInsightsAnalysisInput{
+		NetworkInsightsPathId: s(v["PATH"])}).NetworkInsightsAnalysis.NetworkInsightsAnalysisId
 	deleteDefaults(w)
 	return v
 }

@@ -7,6 +7,7 @@
 //   - [instance]: instances, their attributes, spot requests, associations of instance profiles
 //   - [keypair]: key pairs
 //   - [launchtemplate]: launch templates and their versions
+//   - [networkinsights]: paths of VPC Reachability Analyzer and their analyses
 //   - [networkinterface]: network interfaces, their attachments and addresses, elastic addresses
 //   - [offering]: instance types, and which of them meet requirements
 //   - [placementgroup]: placement groups
@@ -40,6 +41,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/instance"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/keypair"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/launchtemplate"
+	"github.com/coracle-eks/coracle/internal/aws/ec2/networkinsights"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/networkinterface"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/offering"
 	"github.com/coracle-eks/coracle/internal/aws/ec2/placementgroup"
@@ -75,6 +77,7 @@ type Service struct {
 	Instances         *instance.Service
 	KeyPairs          *keypair.Service
 	LaunchTemplates   *launchtemplate.Service
+	NetworkInsights   *networkinsights.Service
 	NetworkInterfaces *networkinterface.Service
 	Offerings         *offering.Service
 	PlacementGroups   *placementgroup.Service
@@ -104,6 +107,7 @@ func New(o Options) *Service {
 		Instances:         instances,
 		KeyPairs:          keypair.New(records),
 		LaunchTemplates:   launchtemplate.New(records),
+		NetworkInsights:   networkinsights.New(records),
 		NetworkInterfaces: networkinterface.New(records),
 		Offerings:         offering.New(records),
 		PlacementGroups:   placementgroup.New(records),
@@ -124,6 +128,7 @@ func (s *Service) Register(mux *wire.Mux) {
 	s.Instances.Register(mux)
 	s.KeyPairs.Register(mux)
 	s.LaunchTemplates.Register(mux)
+	s.NetworkInsights.Register(mux)
 	s.NetworkInterfaces.Register(mux)
 	s.Offerings.Register(mux)
 	s.PlacementGroups.Register(mux)

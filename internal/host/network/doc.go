@@ -17,7 +17,7 @@
 // New connections to a Network Load Balancer are sent to its targets by the router (balancer.go), so that targets see
 // the client's address. What a process serves for a load balancer listens in the namespace of its ENIs.
 //
-// What rules and routes match is interpreted by internal/vpcrule.
+// What rules and routes match is interpreted by internal/vpcrule, as for analyses of internal/reachability.
 //
 // It reads the rows of internal/aws/ec2, ControlPlane, LoadBalancers, TargetGroups and TargetHealths, and writes none.
 // [Network.Controllers] has two controllers, level-triggered like all: one reconciles each VPC, one the internet. What

@@ -115,6 +115,23 @@ func (r *Records) setNetworkKinds() {
 		records: r, Table: record.VPCEndpoints(s),
 		VPC: func(r record.VPCEndpoint) string { return r.VPCID },
 	}
+	r.NetworkInsightsPaths = Kind[record.NetworkInsightsPath]{
+		Naming: Naming{
+			Resource: types.ResourceTypeNetworkInsightsPath, Prefix: "nip-", Noun: "network insights path ID",
+			Parameter: "networkInsightsPathId",
+			NotFound:  "InvalidNetworkInsightsPathId.NotFound", Malformed: "InvalidNetworkInsightsPathId.Malformed",
+		},
+		records: r, Table: record.NetworkInsightsPaths(s),
+	}
+	r.NetworkInsightsAnalyses = Kind[record.NetworkInsightsAnalysis]{
+		Naming: Naming{
+			Resource: types.ResourceTypeNetworkInsightsAnalysis, Prefix: "nia-", Noun: "network insights analysis ID",
+			Parameter: "networkInsightsAnalysisId",
+			NotFound:  "InvalidNetworkInsightsAnalysisId.NotFound",
+			Malformed: "InvalidNetworkInsightsAnalysisId.Malformed",
+		},
+		records: r, Table: record.NetworkInsightsAnalyses(s),
+	}
 }
 
 // setComputeKinds sets the kinds of resources that instances are launched from, and consist of.
@@ -192,6 +209,7 @@ func (s *Records) resourceKinds() []AnyKind {
 	return []AnyKind{
 		s.VPCs, s.Subnets, s.SecurityGroups, s.RouteTables, s.InternetGateways, s.EgressOnlyInternetGateways,
 		s.NATGateways, s.Addresses, s.NetworkInterfaces, s.NetworkACLs, s.DHCPOptions, s.VPCEndpoints,
+		s.NetworkInsightsPaths, s.NetworkInsightsAnalyses,
 		s.KeyPairs, s.Instances, s.Volumes, s.Snapshots, s.PlacementGroups, s.LaunchTemplates, s.SpotRequests, s.Fleets,
 		ruleKind{s},
 	}

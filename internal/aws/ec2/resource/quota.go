@@ -18,6 +18,9 @@ const (
 	// https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-limits-endpoints.html
 	MaxGatewayEndpoints         = 20
 	MaxInterfaceEndpointsPerVPC = 50
+	// https://docs.aws.amazon.com/vpc/latest/reachability/reachability-analyzer-limits.html
+	MaxNetworkInsightsPaths    = 100
+	MaxNetworkInsightsAnalyses = 1000
 	// The rules of each direction in a group, and the groups of an interface.
 	MaxRulesPerSecurityGroup      = 60
 	MaxSecurityGroupsPerInterface = 5

@@ -59,6 +59,8 @@ type Records struct {
 	NetworkACLs                Kind[record.NetworkACL]
 	DHCPOptions                Kind[record.DHCPOptions]
 	VPCEndpoints               Kind[record.VPCEndpoint]
+	NetworkInsightsPaths       Kind[record.NetworkInsightsPath]
+	NetworkInsightsAnalyses    Kind[record.NetworkInsightsAnalysis]
 	KeyPairs                   Kind[record.KeyPair]
 	Instances                  Kind[record.Instance]
 	Volumes                    Kind[record.Volume]

@@ -29,6 +29,8 @@ var named = map[string]types.ResourceType{
 	"LaunchTemplateId":            types.ResourceTypeLaunchTemplate,
 	"NatGatewayId":                types.ResourceTypeNatgateway,
 	"NetworkAclId":                types.ResourceTypeNetworkAcl,
+	"NetworkInsightsAnalysisId":   types.ResourceTypeNetworkInsightsAnalysis,
+	"NetworkInsightsPathId":       types.ResourceTypeNetworkInsightsPath,
 	"NetworkInterfaceId":          types.ResourceTypeNetworkInterface,
 	"RouteTableId":                types.ResourceTypeRouteTable,
 	"RouteTableIds":               types.ResourceTypeRouteTable,

@@ -114,6 +114,8 @@ func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 			return []namedID{{types.ResourceTypeSecurityGroup, aws.ToString(request.Value)}}, nil
 		}
 		return nil, nil
+	case *ec2.CreateNetworkInsightsPathInput:
+		return s.pathEnds(aws.ToString(request.Source), aws.ToString(request.Destination)), nil
 	case *ec2.AssociateRouteTableInput:
 		if strings.HasPrefix(aws.ToString(request.GatewayId), "igw-") {
 			return []namedID{{types.ResourceTypeInternetGateway, *request.GatewayId}}, nil
@@ -121,6 +123,25 @@ func (s *Records) lookUpNames(sc Scope, input any) ([]namedID, error) {
 		return nil, nil
 	}
 	return s.lookUpAssociations(sc, input)
+}
+
+// pathEnds returns the resources at which a path begins and ends. A request names them by ID or by ARN.
+func (s *Records) pathEnds(ends ...string) (all []namedID) {
+	for _, end := range ends {
+		id := ResourceID(end)
+		if kind, ok := s.KindForID(id); ok {
+			all = append(all, namedID{kind.IDFormat().Resource, id})
+		}
+	}
+	return all
+}
+
+// ResourceID returns the ID in the ARN of a resource of EC2; what is no ARN as it is.
+func ResourceID(arn string) string {
+	if !strings.HasPrefix(arn, "arn:") {
+		return arn
+	}
+	return arn[strings.LastIndex(arn, "/")+1:]
 }
 
 // lookUpAssociations returns the resources of the association or attachment that a request names.
