@@ -55,7 +55,7 @@ func (c *Controller) encryptSecretsAgain(ctx context.Context, p plane, open []st
 	defer cancel()
 	last := c.lastEncrypted(p.cluster.ID)
 	var all []string
-	_, err = client.EachPage(ctx, metav1.ListOptions{}, names.Resource(secrets).List,
+	_, err = client.EachPage(client.WithPartial(ctx), metav1.ListOptions{}, names.Resource(secrets).List,
 		func(page *metav1.PartialObjectMetadataList) {
 			for _, o := range page.Items {
 				if name := o.Namespace + "/" + o.Name; name > last {

@@ -25,11 +25,12 @@ import (
 const (
 	// MaxAnswer is the largest answer that a client reads, in bytes: far more than etcd takes of one object.
 	MaxAnswer = 32 << 20
-	// MaxEvent is the largest event of a watch, in bytes. Objects in etcd have 1.5 MiB at most.
-	MaxEvent = 4 << 20
+	// MaxEvent is the largest event of a watch, or object of a list, in bytes. Objects in etcd have 1.5 MiB at most, of
+	// which JSON makes six times as much where it has nothing but "<". Of what is larger little is read; see WithPartial.
+	MaxEvent = 10 << 20
 	// MaxValues is the largest number of values (elements, members, arrays and objects) in the JSON of an answer.
 	MaxValues = 1 << 18
-	// MaxEventValues is the largest number of values in the JSON of an event, which is one object.
+	// MaxEventValues is the largest number of values in the JSON of an event, or an object of a list.
 	MaxEventValues = 1 << 16
 	// MaxDepth is the maximum nesting depth of the JSON of a response or an event. Schemas of CustomResourceDefinitions
 	// have a hundred levels; the paths to the fields of an object that is nested deeper cost more than the object.
@@ -38,6 +39,11 @@ const (
 	MaxList = 256 << 20
 	// MaxListValues is the largest number of values in the JSON of all pages of a list.
 	MaxListValues = 1 << 24
+
+	// maxRawAnswer and maxRawList bound the same where objects are too large to be decoded.
+	maxRawAnswer, maxRawList = 8 * MaxAnswer, 8 * MaxList
+	// readSize is how much is read of such an answer at a time.
+	readSize = 32 << 10
 
 	maxHeader = 256 << 10
 	// maxConnections is the maximum number of connections of a client to an API server that does not speak HTTP/2.
@@ -115,12 +121,12 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		meter: meter{maxBytes: MaxAnswer, maxValues: MaxValues},
 	}
 	b.list, _ = ctx.Value(listKey{}).(*listSize)
+	if response.StatusCode == http.StatusOK && (isWatch || b.list.hasItems()) {
+		b.items = newItems(isWatch, b.list)
+	}
 	// client-go would wait that long and try again, up to ten times, while a worker waits with it.
 	response.Header.Del("Retry-After")
 	response.Header.Del("Warning") // for users, not for the daemon's log
-	if isWatch && response.StatusCode == http.StatusOK {
-		b.meter.maxBytes, b.meter.maxValues, b.meter.isStream = MaxEvent, MaxEventValues, true
-	}
 	response.Body = b
 	if err := checkResponse(response); err != nil {
 		response.Body.Close()
@@ -168,10 +174,15 @@ type body struct {
 	cluster string
 	meter   meter
 	list    *listSize // nil for what is no list
+	items   *items    // of a list or a watch
+	buffer  []byte
 	err     error
 }
 
 func (b *body) Read(p []byte) (int, error) {
+	if b.items != nil {
+		return b.readItems(p)
+	}
 	if b.err != nil {
 		return 0, b.err
 	}
@@ -188,6 +199,31 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readItems reads an answer object by object.
+func (b *body) readItems(p []byte) (int, error) {
+	for len(b.items.ready) == 0 && b.err == nil {
+		if b.buffer == nil {
+			b.buffer = make([]byte, readSize)
+		}
+		n, err := b.ReadCloser.Read(b.buffer)
+		if b.err = err; n > 0 {
+			if exceeded := b.items.add(b.buffer[:n]); exceeded != nil {
+				b.err = b.requestError(exceeded)
+				return 0, b.err
+			}
+		}
+	}
+	n := copy(p, b.items.ready)
+	if b.items.ready = b.items.ready[n:]; len(b.items.ready) > 0 {
+		return n, nil
+	}
+	b.items.ready = nil
+	if n > 0 {
+		return n, nil
+	}
+	return 0, b.err
+}
+
 // Close ends the request, too.
 func (b *body) Close() error {
 	defer b.cancel()
@@ -202,10 +238,9 @@ func (b *body) requestError(err error) error {
 	return fmt.Errorf("%s %s: %w", b.request.Method, at, err)
 }
 
-// meter counts the bytes and values of an answer, or of each event of a stream, and checks its quantities.
+// meter counts the bytes and values of an answer, or of one of its objects, and checks its quantities.
 type meter struct {
 	maxBytes, maxValues int
-	isStream            bool
 
 	bytes, values int
 	// The state of the JSON.
@@ -217,7 +252,7 @@ type meter struct {
 // add returns an error once the bounds are exceeded.
 func (m *meter) add(p []byte) error {
 	if err := m.quantities.Add(p); err != nil {
-		return fmt.Errorf("%s: %w, %w", m.subject(), err, ErrTooLarge)
+		return fmt.Errorf("the answer: %w, %w", err, ErrTooLarge)
 	}
 	for _, c := range p {
 		m.bytes++
@@ -233,34 +268,21 @@ func (m *meter) add(p []byte) error {
 		case c == '{', c == '[':
 			m.values++
 			if m.depth++; m.depth > MaxDepth {
-				return fmt.Errorf("%s nests deeper than %d levels, %w", m.subject(), MaxDepth, ErrTooLarge)
+				return fmt.Errorf("the answer nests deeper than %d levels, %w", MaxDepth, ErrTooLarge)
 			}
 		case c == '}', c == ']':
-			if m.depth--; m.depth <= 0 && m.isStream {
-				if err := m.checkBounds(); err != nil {
-					return err
-				}
-				m.bytes, m.values, m.depth = 0, 0, 0
-			}
+			m.depth--
 		}
 	}
 	return m.checkBounds()
 }
 
-// subject names what is measured, for errors.
-func (m *meter) subject() string {
-	if m.isStream {
-		return "an event of the watch"
-	}
-	return "the answer"
-}
-
 func (m *meter) checkBounds() error {
 	if m.bytes > m.maxBytes {
-		return fmt.Errorf("%s is larger than %d MiB, %w", m.subject(), m.maxBytes>>20, ErrTooLarge)
+		return fmt.Errorf("the answer is larger than %d MiB, %w", m.maxBytes>>20, ErrTooLarge)
 	}
 	if m.values > m.maxValues {
-		return fmt.Errorf("%s has more than %d values, %w", m.subject(), m.maxValues, ErrTooLarge)
+		return fmt.Errorf("the answer has more than %d values, %w", m.maxValues, ErrTooLarge)
 	}
 	return nil
 }

@@ -168,11 +168,12 @@ func TestEventsOfTenantsAreBounded(t *testing.T) {
 		server tenant
 		want   string
 	}{
-		"an endless string":      {tenant{"application/json", "", event + `"`, "a"}, "larger than 4 MiB"},
-		"endless lines":          {tenant{"application/json", "", event, "\n"}, "larger than 4 MiB"},
-		"endless values":         {tenant{"application/json", "", event + "null", ",null"}, "more than 65536 values"},
-		"braces within a string": {tenant{"application/json", "", event + `"`, `\"}]}}}`}, "larger than 4 MiB"},
-		"nothing but line feeds": {tenant{"application/json", "", "", "\n"}, "larger than 4 MiB"},
+		"an endless string":      {tenant{"application/json", "", event + `"`, "a"}, "larger than 32 MiB"},
+		"endless lines":          {tenant{"application/json", "", event, "\n"}, "larger than 32 MiB"},
+		"endless values":         {tenant{"application/json", "", event + "null", ",null"}, "larger than 32 MiB"},
+		"braces within a string": {tenant{"application/json", "", event + `"`, `\"}]}}}`}, "larger than 32 MiB"},
+		"nothing but line feeds": {tenant{"application/json", "", "", "\n"}, "larger than 32 MiB"},
+		"no events":              {tenant{"application/json", "", "", "[]"}, "no event"},
 		"YAML":                   {tenant{"application/yaml", "", "a: b", ""}, "application/yaml"},
 		"protobuf":               {tenant{protobuf + ";stream=watch", "", "\x00\x00\x10\x01", "\x00"}, "not asked for"},
 	} {

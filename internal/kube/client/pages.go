@@ -28,28 +28,30 @@ const (
 // EachPage lists objects page by page and calls each with every page, so that whoever needs little of them holds
 // little. Where the objects are so large that a page of them is refused (see MaxAnswer), pages become smaller; what all
 // pages may have together is bounded, too (see MaxList and MaxObjects). Pages are without objects that no API server of
-// Kubernetes would store; see IsPossible. EachPage returns the resource version from which a watch goes on.
+// Kubernetes would store, see IsPossible, and those that are too large to be read, see WithPartial. EachPage returns the
+// resource version from which a watch goes on.
 func EachPage[L interface {
 	runtime.Object
 	metav1.ListInterface
 }](ctx context.Context, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error), each func(L),
 ) (resourceVersion string, err error) {
-	size := listSize{what: "the pages of the list", maxBytes: MaxList, maxValues: MaxListValues}
+	size := listSize{what: "the pages of the list", maxBytes: MaxList, maxValues: MaxListValues, maxRaw: maxRawList}
+	partial := wantsPartial(ctx)
 	ctx = context.WithValue(ctx, listKey{}, &size)
 	o.Limit = pageSize
 	objects := 0
-	for range maxPages {
-		bytes, values := size.bytes, size.values
+	for range 2 * maxPages { // some of which are refused
+		before := size.used
 		page, err := list(ctx, o)
 		if errors.Is(err, ErrTooLarge) && !size.exceeded && o.Limit > 1 {
 			o.Limit = max(1, o.Limit/8)
-			size.bytes, size.values = bytes, values
+			size.used = before
 			continue
 		}
 		if err != nil {
 			return "", err
 		}
-		n, err := removeImpossible(page)
+		n, err := remove(page, func(o metav1.Object) bool { return !IsPossible(o) || IsPartial(o) && !partial })
 		if err != nil {
 			return "", err
 		}
@@ -64,8 +66,9 @@ func EachPage[L interface {
 		if o.Continue = next; next == "" {
 			return version, nil
 		}
+		o.Limit = min(2*o.Limit, pageSize)
 	}
-	return "", fmt.Errorf("the list does not end within %d pages, %w", maxPages, ErrTooLarge)
+	return "", fmt.Errorf("the list does not end within %d pages, %w", 2*maxPages, ErrTooLarge)
 }
 
 // Within returns a context in which the answers to all requests together may have so many bytes and values of JSON, as
@@ -81,10 +84,45 @@ type listKey struct{}
 type listSize struct {
 	what                string // for errors
 	maxBytes, maxValues int
+	maxRaw              int // 0 unless the answers have items
 
-	mu            sync.Mutex
-	bytes, values int
-	exceeded      bool
+	mu       sync.Mutex
+	used     usage
+	raw      int
+	exceeded bool
+}
+
+// usage is what a list has so far: in all, and of large objects.
+type usage struct{ bytes, values, largeBytes, largeValues int }
+
+// hasItems reports whether the answers are pages of a list.
+func (s *listSize) hasItems() bool { return s != nil && s.maxRaw > 0 }
+
+// addRaw counts what is read of the pages, whether or not it is decoded.
+func (s *listSize) addRaw(bytes int) error {
+	if !s.hasItems() {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.raw += bytes; s.raw > s.maxRaw {
+		s.exceeded = true
+		return fmt.Errorf("%s are larger than %d MiB together, %w", s.what, s.maxRaw>>20, ErrTooLarge)
+	}
+	return nil
+}
+
+// addLarge counts a large object, and reports whether it is to be decoded: objects that are not large have the other
+// half.
+func (s *listSize) addLarge(bytes, values int) bool {
+	if !s.hasItems() {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used.largeBytes += bytes
+	s.used.largeValues += values
+	return s.used.largeBytes <= s.maxBytes/2 && s.used.largeValues <= s.maxValues/2
 }
 
 // add returns an error once the bounds are exceeded.
@@ -94,13 +132,13 @@ func (s *listSize) add(bytes, values int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bytes += bytes
-	s.values += values
-	s.exceeded = s.bytes > s.maxBytes || s.values > s.maxValues
+	s.used.bytes += bytes
+	s.used.values += values
+	s.exceeded = s.used.bytes > s.maxBytes || s.used.values > s.maxValues
 	switch {
-	case s.bytes > s.maxBytes:
+	case s.used.bytes > s.maxBytes:
 		return fmt.Errorf("%s are larger than %d MiB together, %w", s.what, s.maxBytes>>20, ErrTooLarge)
-	case s.values > s.maxValues:
+	case s.used.values > s.maxValues:
 		return fmt.Errorf("%s have more than %d values together, %w", s.what, s.maxValues, ErrTooLarge)
 	}
 	return nil
@@ -117,8 +155,8 @@ func IsPossible(o metav1.Object) bool {
 		len(o.GetUID()) <= maxUID && len(o.GetResourceVersion()) <= maxUID
 }
 
-// removeImpossible takes the objects out of a page that are not possible, and returns how many there were in all.
-func removeImpossible(page runtime.Object) (int, error) {
+// remove takes the objects out of a page of which a condition is true, and returns how many there were in all.
+func remove(page runtime.Object, is func(metav1.Object) bool) (int, error) {
 	items, err := meta.GetItemsPtr(page)
 	if err != nil {
 		return 0, err
@@ -130,7 +168,7 @@ func removeImpossible(page runtime.Object) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if !IsPossible(o) {
+		if is(o) {
 			continue
 		}
 		if kept < i {

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -62,17 +61,19 @@ func TestQuantitiesOfTenantsAreBounded(t *testing.T) {
 			judge("one", err)
 			_, err = pods.List(t.Context(), metav1.ListOptions{})
 			judge("a list", err)
+			read := 0
+			_, err = EachPage(t.Context(), metav1.ListOptions{}, pods.List, func(page *corev1.PodList) { read = len(page.Items) })
+			if err != nil || (read == 0) != refused {
+				t.Errorf("%d objects of pages: %v", read, err)
+			}
 			watch, err := pods.Watch(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer watch.Stop()
 			e := <-watch.ResultChan()
-			if e.Type == kubewatch.Error {
-				err = apierrors.FromObject(e.Object)
-			}
-			if refused != (err != nil && strings.Contains(err.Error(), "a quantity has more than")) {
-				t.Errorf("a watch: %s, %v", e.Type, err)
+			if p, ok := e.Object.(*corev1.Pod); !ok || IsPartial(p) != refused || p.Labels["commit"] != "12e34567" {
+				t.Errorf("a watch: %s, %+v", e.Type, e.Object)
 			}
 		})
 	}

@@ -128,15 +128,18 @@ func TestListsOfTenantsAreBounded(t *testing.T) {
 		pages      int
 		undecoded  bool // that would take long
 	}{
-		"large pages": {page(`{"metadata":{"name":"a"},"spec":{"username":"` + strings.Repeat("a", MaxAnswer*3/4) + `"}}`),
-			"larger than 256 MiB together", MaxList / (MaxAnswer * 3 / 4), true},
+		"large pages": {page(`{"metadata":{"name":"a"},"spec":{"username":"` +
+			strings.Repeat("a", largeObject-100) + `"}}` + strings.Repeat(`,{"metadata":{"name":"a"},"spec":{"username":"`+
+			strings.Repeat("a", largeObject-100)+`"}}`, 99)),
+			"larger than 256 MiB together", MaxList / (99 * largeObject), true},
 		"pages of many values": {page(`{"metadata":{"name":"a"},"spec":{"groups":[""` +
-			strings.Repeat(`,""`, MaxValues*3/4) + `]}}`),
-			"more than 16777216 values together", MaxListValues / (MaxValues * 3 / 4), true},
+			strings.Repeat(`,""`, largeValues-100) + `]}}` + strings.Repeat(`,{"metadata":{"name":"a"},"spec":{"groups":[""`+
+			strings.Repeat(`,""`, largeValues-100)+`]}}`, 59)),
+			"more than 16777216 values together", MaxListValues / (59 * (largeValues - 100)), true},
 		"pages of many objects": {page(`{}` + strings.Repeat(",{}", 30_000)), "more than 100000 objects", 3, false},
 		"a long token": {strings.Replace(page(""), `"on"`, `"`+strings.Repeat("a", maxContinue+1)+`"`, 1),
 			"token of its next page", 0, false},
-		"deep objects": {page(`{"metadata":` + strings.Repeat(`{"a":`, MaxDepth)), "nests deeper than 512 levels", 0, false},
+		"a deep list": {`{"metadata":` + strings.Repeat(`{"a":`, MaxDepth), "nests deeper than 512 levels", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,8 @@ import (
 const shortest = time.Second
 
 // Watch goes on with a watch, whenever it ends, from a resource version until the API server goes away, and calls each
-// for every change, but for those of objects that are not possible; see IsPossible. what names the objects, for errors.
+// for every change, but for those of objects that are not possible; see IsPossible. An object that has become too large
+// to be read counts as deleted; see WithPartial. what names the objects, for errors.
 func Watch[T interface {
 	runtime.Object
 	metav1.Object
@@ -74,7 +75,11 @@ func receiveEvents[T interface {
 			if e.Type == kubewatch.Bookmark {
 				continue
 			}
-			if err := each(e.Type, o); err != nil {
+			what := e.Type
+			if IsPartial(o) && !wantsPartial(ctx) {
+				what = kubewatch.Deleted
+			}
+			if err := each(what, o); err != nil {
 				return from, err
 			}
 		}
