@@ -45,25 +45,24 @@ func mergeSpans(all []span) (merged []span) {
 	return merged
 }
 
-// subtract returns what is left of spans without others.
-func subtract(from []span, without []span) []span {
-	for _, w := range without {
-		var left []span
-		for _, s := range from {
-			if s.last.Less(w.first) || w.last.Less(s.first) {
-				left = append(left, s)
-				continue
-			}
-			if s.first.Less(w.first) {
-				left = append(left, span{s.first, w.first.Prev()})
-			}
-			if w.last.Less(s.last) {
-				left = append(left, span{w.last.Next(), s.last})
-			}
+// subtract returns what is left of a span without others.
+func subtract(from span, without []span) (left []span) {
+	at := from.first
+	for _, w := range mergeSpans(without) {
+		if w.last.Less(at) {
+			continue
 		}
-		from = left
+		if from.last.Less(w.first) {
+			break
+		}
+		if at.Less(w.first) {
+			left = append(left, span{at, w.first.Prev()})
+		}
+		if at = w.last.Next(); !at.IsValid() || from.last.Less(at) {
+			return left
+		}
 	}
-	return from
+	return append(left, span{at, from.last})
 }
 
 // isAll reports whether spans are all addresses of their family.

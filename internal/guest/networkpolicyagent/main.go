@@ -102,7 +102,7 @@ func (o options) run(ctx context.Context, log *zap.SugaredLogger) error {
 	b := &backend{log: log}
 	if o.enabled {
 		log.Info("Network Policy is enabled, registering controllers...")
-		s := newState(log, kernel{flowGroup}, podsFile)
+		s := newState(log, &kernel{flows: flowGroup}, podsFile)
 		s.logFlows = o.logFlows
 		if err := s.load(); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (o options) run(ctx context.Context, log *zap.SugaredLogger) error {
 	} else {
 		log.Info("Network Policy is disabled, skip the controller registration")
 		// The plugin needs the agent also where nothing is enforced, and there is nothing to remove.
-		if err := errors.Join((kernel{}).remove(), os.RemoveAll(podsFile)); err != nil {
+		if err := errors.Join((&kernel{}).remove(), os.RemoveAll(podsFile)); err != nil {
 			log.Errorf("Failed to remove what an earlier agent has left: %v", err)
 		}
 	}

@@ -3,10 +3,13 @@
 package networkpolicyagent
 
 import (
-	"bytes"
+	"cmp"
+	"crypto/rand"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -27,11 +30,19 @@ var (
 	afterTranslation  = nftables.ChainPriorityConntrackHelper
 )
 
-// Kernel is the node's network namespace.
-type kernel struct{ flows uint16 } // the group of flow logs
+// kernel is the node's network namespace.
+type kernel struct {
+	flows uint16 // the group of flow logs
 
-// bufferSize is for the whole transaction, and for its answers.
-const bufferSize = 16 << 20
+	// built has the names of the chains that are complete, by those in the rules, of one family, with or without logs.
+	built    map[string]string
+	family   nftables.TableFamily
+	logFlows bool
+}
+
+// Bounds of a transaction, in bytes and messages, about. A machine has a user namespace, in which nobody may have
+// larger buffers than net.core.wmem_max and rmem_max say: 208 KiB on most hosts, and each message is acknowledged.
+const maxBatch, maxMessages = 64 << 10, 64
 
 func connect() (*nftables.Conn, error) {
 	conn, err := nftables.New(
@@ -43,8 +54,11 @@ func connect() (*nftables.Conn, error) {
 	return conn, nil
 }
 
+// bufferSize is that of the buffers, which every host allows.
+const bufferSize = 208 << 10
+
 // remove deletes the tables that an agent has left.
-func (kernel) remove() error {
+func (*kernel) remove() error {
 	conn, err := connect()
 	if err != nil {
 		return err
@@ -60,71 +74,179 @@ func (kernel) remove() error {
 	return nil
 }
 
-// replace makes the table what the rules say, in one transaction: no packet sees half of it.
-func (k kernel) replace(r *ruleset) error {
+// replace makes the table what the rules say. No packet sees half of it: chains are written in parts, and the base chains
+// lead to them when they are complete. All rules but those of a refusedError are enforced.
+func (k *kernel) replace(r *ruleset) error {
 	conn, err := connect()
 	if err != nil {
 		return err
 	}
-	w := &writer{conn: conn, flows: k.flows, rules: r,
+	w := &writer{conn: conn, flows: k.flows, rules: r, epoch: rand.Text(),
 		table: &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv4}}
 	if r.node.Is6() {
 		w.table.Family = nftables.TableFamilyIPv6
 	}
-	if err := w.write(); err != nil {
+	if k.built == nil || k.family != w.table.Family || k.logFlows != r.logFlows {
+		k.built, k.family, k.logFlows = map[string]string{}, w.table.Family, r.logFlows
+	}
+	refused, err := k.replaceWith(w)
+	if err != nil {
+		k.built = nil // there may be another table meanwhile
 		return fmt.Errorf("nftables table %s: %w", tableName, err)
 	}
-	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("nftables table %s: %w", tableName, err)
+	if len(refused) > 0 {
+		return refused
 	}
 	return nil
 }
 
-// writer puts a table into a transaction.
+// replaceWith returns the errors of chains that the kernel has refused.
+func (k *kernel) replaceWith(w *writer) (refused refusedError, err error) {
+	w.conn.AddTable(w.table)
+	if err := w.flush(); err != nil {
+		return nil, err
+	}
+	targets := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(w.rules.chains)) {
+		if k.built[name] == "" {
+			if err := w.buildChain(name, w.rules.chains[name]); err != nil {
+				refused = append(refused, fmt.Errorf("chain %s: %w", name, err))
+				if targets[name], err = w.buildClosed(name); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			k.built[name] = w.called(name)
+		}
+		targets[name] = k.built[name]
+	}
+	if err := w.switchTo(targets); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(k.built, func(name, _ string) bool { return targets[name] == "" })
+	return refused, w.collect(targets)
+}
+
+// writer writes a table.
 type writer struct {
 	conn  *nftables.Conn
 	table *nftables.Table
 	rules *ruleset
 	flows uint16
+	epoch string // makes names unique: what an earlier writer has left stays until the base chains lead elsewhere
 	sets  uint32 // number of them
+
+	bytes, messages int   // of the transaction, about
+	err             error // of an earlier part of a chain
 }
 
-func (w *writer) write() error {
-	w.conn.AddTable(w.table)
-	w.conn.DelTable(w.table)
-	w.conn.AddTable(w.table)
-	for _, name := range slices.Sorted(maps.Keys(w.rules.chains)) {
-		if err := w.writeChain(name, w.rules.chains[name]); err != nil {
-			return err
-		}
+// called returns the name of a chain in the kernel.
+func (w *writer) called(name string) string { return name + "-" + w.epoch }
+
+// count counts a message, and writes the transaction when it has enough.
+func (w *writer) count(bytes int) {
+	w.bytes += bytes
+	if w.messages++; w.bytes >= maxBatch || w.messages >= maxMessages {
+		w.err = cmp.Or(w.err, w.conn.Flush())
+		w.bytes, w.messages = 0, 0
 	}
-	if err := w.writeBase("egress", nftables.ChainHookPrerouting, beforeTranslation, destination(w.six()),
-		expr.MetaKeyIIFNAME, w.rules.egress); err != nil {
+}
+
+// flush writes what is left, and returns the first error since the last call.
+func (w *writer) flush() error {
+	err := cmp.Or(w.err, w.conn.Flush())
+	w.bytes, w.messages, w.err = 0, 0, nil
+	return err
+}
+
+func (w *writer) buildChain(name string, d direction) error {
+	return cmp.Or(w.writeChain(w.called(name), d), w.flush())
+}
+
+// buildClosed writes a chain that lets nothing pass in the place of one, and returns its name.
+func (w *writer) buildClosed(name string) (string, error) {
+	closed := w.called(name) + "-closed"
+	return closed, cmp.Or(w.writeChain(closed, direction{isolated: true}), w.flush())
+}
+
+// switchTo makes the base chains lead to chains that are complete, by their names in the rules.
+func (w *writer) switchTo(targets map[string]string) error {
+	egress, err := w.addLinks("egress", w.rules.egress, targets)
+	if err != nil {
 		return err
 	}
-	return w.writeBase("ingress", nftables.ChainHookPostrouting, afterTranslation, source(w.six()),
-		expr.MetaKeyOIFNAME, w.rules.ingress)
+	ingress, err := w.addLinks("ingress", w.rules.ingress, targets)
+	if err := cmp.Or(err, w.flush()); err != nil {
+		return err
+	}
+	w.writeBase("egress", nftables.ChainHookPrerouting, beforeTranslation, destination(w.six()), expr.MetaKeyIIFNAME,
+		egress)
+	w.writeBase("ingress", nftables.ChainHookPostrouting, afterTranslation, source(w.six()), expr.MetaKeyOIFNAME, ingress)
+	return w.flush()
+}
+
+// collect deletes what the base chains do not lead to, but for some chains.
+func (w *writer) collect(used map[string]string) error {
+	kept := map[string]bool{w.linksOf("egress"): true, w.linksOf("ingress"): true}
+	for _, chain := range used {
+		kept[chain], kept[chain+adminSuffix], kept[chain+baselineSuffix] = true, true, true
+	}
+	chains, err := w.conn.ListChainsOfTableFamily(w.table.Family)
+	if err != nil {
+		return err
+	}
+	chains = slices.DeleteFunc(chains, func(c *nftables.Chain) bool {
+		return c.Table.Name != tableName || c.Hooknum != nil || kept[c.Name]
+	})
+	sets, err := w.conn.GetSets(w.table)
+	if err != nil {
+		return err
+	}
+	for _, c := range chains {
+		c.Table = w.table
+		w.conn.FlushChain(c)
+		w.count(smallMessage)
+	}
+	for _, s := range sets {
+		if owner, _, _ := strings.Cut(s.Name, setSeparator); !kept[owner] {
+			s.Table = w.table
+			w.conn.DelSet(s)
+			w.count(smallMessage)
+		}
+	}
+	for _, c := range chains {
+		w.conn.DelChain(c)
+		w.count(smallMessage)
+	}
+	return w.flush()
 }
 
 func (w *writer) six() bool { return w.rules.node.Is6() }
 
-// writeBase adds a base chain that leads from the interfaces of pods to their chains. What is known of a connection is
-// decided when it begins. The node may always reach its pods, and they the node, as upstream has it.
-func (w *writer) writeBase(name string, hook *nftables.ChainHook, priority *nftables.ChainPriority,
-	other *expr.Payload, link expr.MetaKey, links map[string]string) error {
-	set := w.newSet(nftables.TypeIFName, false)
+// linksOf returns what the names of the sets of links begin with.
+func (w *writer) linksOf(base string) string { return w.called(base + "-links") }
+
+// addLinks adds a set that leads from the interfaces of pods to their chains.
+func (w *writer) addLinks(base string, links, targets map[string]string) (*nftables.Set, error) {
+	set := w.newSet(w.linksOf(base), nftables.TypeIFName, false)
 	set.IsMap, set.DataType = true, nftables.TypeVerdict
 	var elements []nftables.SetElement
 	for _, l := range slices.Sorted(maps.Keys(links)) {
 		elements = append(elements, nftables.SetElement{Key: linkName(l),
-			VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: links[l]}})
+			VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: targets[links[l]]}})
 	}
-	if err := w.addSet(set, elements); err != nil {
-		return err
-	}
+	return set, w.addSet(set, elements)
+}
+
+// writeBase writes a base chain, which leads from the interfaces of pods to their chains. What is known of a connection
+// is decided when it begins. The node may always reach its pods, and they the node, as upstream has it.
+func (w *writer) writeBase(name string, hook *nftables.ChainHook, priority *nftables.ChainPriority,
+	other *expr.Payload, link expr.MetaKey, set *nftables.Set) {
 	policy := nftables.ChainPolicyAccept
-	w.conn.AddChain(&nftables.Chain{Name: name, Table: w.table, Type: nftables.ChainTypeFilter, Hooknum: hook,
-		Priority: priority, Policy: &policy})
+	base := &nftables.Chain{Name: name, Table: w.table, Type: nftables.ChainTypeFilter, Hooknum: hook,
+		Priority: priority, Policy: &policy}
+	w.conn.AddChain(base)
+	w.conn.FlushChain(base)
 	known := expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 	w.addRule(name, []expr.Any{&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(known),
@@ -136,18 +258,21 @@ func (w *writer) writeBase(name string, hook *nftables.ChainHook, priority *nfta
 	w.addRule(name, []expr.Any{other, equals(w.rules.node.AsSlice()), accept()})
 	w.addRule(name, []expr.Any{&expr.Meta{Key: link, Register: 1},
 		&expr.Lookup{SourceRegister: 1, DestRegister: 0, IsDestRegSet: true, SetName: set.Name, SetID: set.ID}})
-	return nil
 }
+
+// Suffixes of chains that the chain of pods jumps to.
+const adminSuffix, baselineSuffix = "-admin", "-baseline"
 
 // writeChain adds the chain of pods with the same policies.
 func (w *writer) writeChain(name string, d direction) error {
 	w.conn.AddChain(&nftables.Chain{Name: name, Table: w.table})
+	w.count(smallMessage)
 	kind := "ingress"
 	other := source(w.six())
 	if name[:len("egress")] == "egress" {
 		kind, other = "egress", destination(w.six())
 	}
-	if err := w.writeTier(name, "-admin", d.admin, other, kind, "ADMIN"); err != nil {
+	if err := w.writeTier(name, adminSuffix, d.admin, other, kind, "ADMIN"); err != nil {
 		return err
 	}
 	for _, r := range d.allow {
@@ -155,7 +280,7 @@ func (w *writer) writeChain(name string, d direction) error {
 			return err
 		}
 	}
-	if err := w.writeTier(name, "-baseline", d.baseline, other, kind, "BASELINE"); err != nil {
+	if err := w.writeTier(name, baselineSuffix, d.baseline, other, kind, "BASELINE"); err != nil {
 		return err
 	}
 	switch {
@@ -174,6 +299,7 @@ func (w *writer) writeTier(name, suffix string, rules []clusterRule, other *expr
 		return nil
 	}
 	w.conn.AddChain(&nftables.Chain{Name: name + suffix, Table: w.table})
+	w.count(smallMessage)
 	for _, r := range rules {
 		verdict := []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}
 		switch r.action {
@@ -190,21 +316,20 @@ func (w *writer) writeTier(name, suffix string, rules []clusterRule, other *expr
 	return nil
 }
 
-// addRules adds rules of the kernel for one of ours: one for each range of ports.
+// addRules adds a rule of the kernel for one of ours.
 func (w *writer) addRules(chain string, other *expr.Payload, r rule, verdict []expr.Any) error {
-	match, err := w.matchAddresses(other, r.addresses)
+	match, err := w.matchAddresses(chain, other, r.addresses)
 	if err != nil {
 		return err
 	}
 	if r.protocol != 0 {
 		match = append(match, protocolIs(r.protocol)...)
 	}
-	if len(r.ports) == 0 {
-		w.addRule(chain, match, verdict)
+	ports, err := w.matchPorts(chain, r.ports)
+	if err != nil {
+		return err
 	}
-	for _, p := range r.ports {
-		w.addRule(chain, match, matchPorts(p), verdict)
-	}
+	w.addRule(chain, match, ports, verdict)
 	return nil
 }
 
@@ -220,31 +345,41 @@ func (w *writer) logFlow(kind, verdict, tier string) []expr.Any {
 func (w *writer) addRule(chain string, parts ...[]expr.Any) {
 	w.conn.AddRule(&nftables.Rule{Table: w.table, Chain: &nftables.Chain{Name: chain, Table: w.table},
 		Exprs: slices.Concat(parts...)})
+	w.count(largeMessage)
 }
 
-func (w *writer) newSet(key nftables.SetDatatype, interval bool) *nftables.Set {
+// setSeparator is in the name of a set, after that of its chain.
+const setSeparator = "."
+
+func (w *writer) newSet(chain string, key nftables.SetDatatype, interval bool) *nftables.Set {
 	w.sets++
-	return &nftables.Set{Table: w.table, ID: w.sets, Name: fmt.Sprintf("set-%d", w.sets), KeyType: key,
+	return &nftables.Set{Table: w.table, ID: w.sets, Name: fmt.Sprint(chain, setSeparator, w.sets), KeyType: key,
 		Interval: interval}
 }
 
-// messageElements is the number of elements that fit into one netlink attribute of 64 KiB.
+// messageElements is the number of elements that fit into one netlink attribute of 64 KiB. It is even: the ends of an
+// interval are in one message.
 const messageElements = 400
+
+// Sizes of messages in bytes: of most, of rules, and of an element.
+const smallMessage, largeMessage, elementSize = 256, 1024, 128
 
 func (w *writer) addSet(s *nftables.Set, elements []nftables.SetElement) error {
 	if err := w.conn.AddSet(s, nil); err != nil {
 		return err
 	}
+	w.count(smallMessage)
 	for part := range slices.Chunk(elements, messageElements) {
 		if err := w.conn.SetAddElements(s, part); err != nil {
 			return err
 		}
+		w.count(len(part) * elementSize)
 	}
 	return nil
 }
 
 // matchAddresses matches packets whose other end is in the spans.
-func (w *writer) matchAddresses(other *expr.Payload, spans []span) ([]expr.Any, error) {
+func (w *writer) matchAddresses(chain string, other *expr.Payload, spans []span) ([]expr.Any, error) {
 	if isAll(spans) {
 		return nil, nil
 	}
@@ -263,18 +398,34 @@ func (w *writer) matchAddresses(other *expr.Payload, spans []span) ([]expr.Any, 
 			elements = append(elements, nftables.SetElement{Key: after.AsSlice(), IntervalEnd: true})
 		}
 	}
-	set := w.newSet(key, interval)
+	set := w.newSet(chain, key, interval)
 	return []expr.Any{other, &expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID}},
 		w.addSet(set, elements)
 }
 
-func matchPorts(p portSpan) []expr.Any {
+// matchPorts matches packets whose destination port is in the spans; none are all.
+func (w *writer) matchPorts(chain string, spans []portSpan) ([]expr.Any, error) {
 	load := &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}
-	first, last := binaryutil.BigEndian.PutUint16(p.first), binaryutil.BigEndian.PutUint16(p.last)
-	if bytes.Equal(first, last) {
-		return []expr.Any{load, equals(first)}
+	bytesOf := binaryutil.BigEndian.PutUint16
+	switch {
+	case len(spans) == 0:
+		return nil, nil
+	case len(spans) == 1 && spans[0].first == spans[0].last:
+		return []expr.Any{load, equals(bytesOf(spans[0].first))}, nil
+	case len(spans) == 1:
+		return []expr.Any{load, &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: bytesOf(spans[0].first),
+			ToData: bytesOf(spans[0].last)}}, nil
 	}
-	return []expr.Any{load, &expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: first, ToData: last}}
+	var elements []nftables.SetElement
+	for _, s := range spans {
+		elements = append(elements, nftables.SetElement{Key: bytesOf(s.first)})
+		if s.last < math.MaxUint16 {
+			elements = append(elements, nftables.SetElement{Key: bytesOf(s.last + 1), IntervalEnd: true})
+		}
+	}
+	// Of intervals also where they are ports: a set of the kernel without takes time with the square of their number.
+	set := w.newSet(chain, nftables.TypeInetService, true)
+	return []expr.Any{load, &expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID}}, w.addSet(set, elements)
 }
 
 func protocolIs(number uint8) []expr.Any {

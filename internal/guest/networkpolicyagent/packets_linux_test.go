@@ -302,7 +302,7 @@ func (n *network) await(r *receiver, from netns.NsHandle, to netip.Addr, port in
 
 func (n *network) apply(rules map[podRef]policies) {
 	n.t.Helper()
-	n.at(n.node, func() error { return kernel{flowGroup}.replace(design(nodeAddress(n.six), rules, true)) })
+	n.at(n.node, func() error { return (&kernel{flows: flowGroup}).replace(design(nodeAddress(n.six), rules, true)) })
 }
 
 // always lets the last port through.
@@ -402,7 +402,7 @@ func TestIPv6Rules(t *testing.T) {
 	d.allow = append(d.allow, compile([]networkpolicy.EndpointInfo{{CIDR: "2001:db8::/64",
 		Except: []string{"2001:db8::8/125"}, Ports: []networkpolicy.Port{port(tcp, 80, 90), port(udp, 53)}}}, true)...)
 	n.apply(map[podRef]policies{{Namespace: testNamespace, Name: "server-a"}: {ingress: d, egress: d}})
-	n.at(n.node, kernel{}.remove)
+	n.at(n.node, (&kernel{}).remove)
 }
 
 // clusterRules lets the client and the stranger reach one port: the one by a rule of the admin tier, the other by one
@@ -488,7 +488,7 @@ func TestConnectionsContinue(t *testing.T) {
 		t.Error("strict mode lets a connection in")
 	}
 
-	n.at(n.node, kernel{}.remove)
+	n.at(n.node, (&kernel{}).remove)
 	again, err := dial(t.Context())
 	if err != nil {
 		t.Fatalf("without the table: %v", err)

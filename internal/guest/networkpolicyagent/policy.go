@@ -45,7 +45,7 @@ func compile(infos []networkpolicy.EndpointInfo, six bool) (rules []rule) {
 			}
 		}
 		key := formatPorts(info.Ports)
-		byPorts[key] = append(byPorts[key], subtract([]span{spanOf(block)}, except)...)
+		byPorts[key] = append(byPorts[key], subtract(spanOf(block), except)...)
 		ports[key] = info.Ports
 	}
 	for _, key := range slices.Sorted(maps.Keys(byPorts)) {
@@ -154,7 +154,13 @@ func (d direction) decides() bool {
 }
 
 // policies is what there is about a pod.
-type policies struct{ ingress, egress direction }
+type policies struct {
+	ingress, egress direction
+	// key is the same for pods with the same policies; empty where nobody knows.
+	key string
+	// tooLarge is set where nothing passes, as the policies of the pod are too large.
+	tooLarge bool
+}
 
 // knownPod is a pod of this node that the CNI plugin has told of.
 type knownPod struct {
@@ -165,22 +171,128 @@ type knownPod struct {
 	young bool
 }
 
+// What the agent enforces is bounded for each pod, and for all pods of the node together, as tenants share it: in
+// addresses, exceptions and ports of entries. Pods with the same policies count once. Pods with more have no connections
+// but those to and from the node.
+const (
+	maxOfPod  = 1 << 17
+	maxOfNode = 1 << 20
+)
+
 // policyGroup is a policy, put together from its PolicyEndpoints.
 type policyGroup struct {
+	name            string
 	pods            []networkpolicy.PodEndpoint
 	isolation       []networkingv1.PolicyType
 	ingress, egress []networkpolicy.EndpointInfo
+	size            int
+}
+
+// clusterGroup is a policy of the whole cluster, put together from its ClusterPolicyEndpoints.
+type clusterGroup struct {
+	name            string
+	tier            networkpolicy.Tier
+	pods            []networkpolicy.PodEndpoint
+	endpoints       []*networkpolicy.ClusterPolicyEndpoint
+	compiled        bool
+	ingress, egress []clusterRule
+	size            int
+}
+
+// groupsOfPod are the policies that select a pod.
+type groupsOfPod struct {
+	policies []*policyGroup
+	cluster  []*clusterGroup
+}
+
+// key identifies the policies.
+func (g *groupsOfPod) key() string {
+	var b strings.Builder
+	for _, p := range g.policies {
+		b.WriteString(p.name + ",")
+	}
+	b.WriteString("|")
+	for _, p := range g.cluster {
+		b.WriteString(p.name + ",")
+	}
+	return b.String()
+}
+
+// size returns the number of addresses, exceptions and ports.
+func (g *groupsOfPod) size() (n int) {
+	for _, p := range g.policies {
+		n += p.size
+	}
+	for _, p := range g.cluster {
+		n += p.size
+	}
+	return n
 }
 
 // policiesOfPods returns what PolicyEndpoints and ClusterPolicyEndpoints say of the pods of a node.
 func policiesOfPods(all []*networkpolicy.PolicyEndpoint, cluster []*networkpolicy.ClusterPolicyEndpoint,
 	node netip.Addr, known []knownPod) map[podRef]policies {
+	young := map[string][]podRef{}
+	for _, k := range known {
+		if k.young {
+			young[workloadOf(k.podRef)] = append(young[workloadOf(k.podRef)], k.podRef)
+		}
+	}
+	byPod := map[podRef]*groupsOfPod{}
+	of := func(pod podRef) *groupsOfPod {
+		if byPod[pod] == nil {
+			byPod[pod] = &groupsOfPod{}
+		}
+		return byPod[pod]
+	}
+	for _, p := range groupPolicies(all) {
+		for pod := range selects(p.pods, node, young) {
+			of(pod).policies = append(of(pod).policies, p)
+		}
+	}
+	for _, p := range groupClusterPolicies(cluster) {
+		for pod := range selects(p.pods, node, young) {
+			of(pod).cluster = append(of(pod).cluster, p)
+		}
+	}
+	byKey := map[string]*groupsOfPod{}
+	for _, g := range byPod {
+		byKey[g.key()] = g
+	}
+	compiled, total := map[string]policies{}, 0
+	for _, key := range slices.SortedFunc(maps.Keys(byKey), func(a, b string) int { // the smallest first
+		return cmp.Or(cmp.Compare(byKey[a].size(), byKey[b].size()), cmp.Compare(a, b))
+	}) {
+		size := byKey[key].size()
+		if total += size; size > maxOfPod || total > maxOfNode {
+			compiled[key] = policies{ingress: direction{isolated: true}, egress: direction{isolated: true}, key: key,
+				tooLarge: true}
+			continue
+		}
+		compiled[key] = byKey[key].compile(key, node.Is6())
+	}
+	out := map[podRef]policies{}
+	for pod, g := range byPod {
+		out[pod] = compiled[g.key()]
+	}
+	for _, k := range known {
+		if p := out[k.podRef]; k.Strict && (byPod[k.podRef] == nil || len(byPod[k.podRef].policies) == 0) {
+			p.ingress.deny, p.egress.deny = true, true
+			p.key += "|strict"
+			out[k.podRef] = p
+		}
+	}
+	return out
+}
+
+// groupPolicies returns the policies by their names.
+func groupPolicies(all []*networkpolicy.PolicyEndpoint) []*policyGroup {
 	groups := map[types.NamespacedName]*policyGroup{}
 	for _, e := range all {
 		at := types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.PolicyRef.Name}
 		g := groups[at]
 		if g == nil {
-			g = &policyGroup{}
+			g = &policyGroup{name: at.String()}
 			groups[at] = g
 		}
 		g.pods = append(g.pods, e.Spec.PodSelectorEndpoints...)
@@ -188,79 +300,78 @@ func policiesOfPods(all []*networkpolicy.PolicyEndpoint, cluster []*networkpolic
 		g.ingress = append(g.ingress, e.Spec.Ingress...)
 		g.egress = append(g.egress, e.Spec.Egress...)
 	}
-	young := map[string][]podRef{}
-	for _, k := range known {
-		if k.young {
-			young[workloadOf(k.podRef)] = append(young[workloadOf(k.podRef)], k.podRef)
+	for _, g := range groups {
+		for _, infos := range [][]networkpolicy.EndpointInfo{g.ingress, g.egress} {
+			for _, info := range infos {
+				g.size += 1 + len(info.Except) + len(info.Ports)
+			}
 		}
 	}
-	byPod := map[podRef][]*policyGroup{}
-	for _, at := range slices.SortedFunc(maps.Keys(groups), func(a, b types.NamespacedName) int {
-		return strings.Compare(a.String(), b.String())
-	}) {
-		for pod := range selects(groups[at].pods, node, young) {
-			byPod[pod] = append(byPod[pod], groups[at])
-		}
-	}
-	out := map[podRef]policies{}
-	for pod, of := range byPod {
-		var ingress, egress []networkpolicy.EndpointInfo
-		var p policies
-		for _, g := range of {
-			p.ingress.isolated = p.ingress.isolated || slices.Contains(g.isolation, networkingv1.PolicyTypeIngress) ||
-				len(g.ingress) > 0
-			p.egress.isolated = p.egress.isolated || slices.Contains(g.isolation, networkingv1.PolicyTypeEgress) ||
-				len(g.egress) > 0
-			ingress, egress = append(ingress, g.ingress...), append(egress, g.egress...)
-		}
-		p.ingress.allow, p.egress.allow = compile(ingress, node.Is6()), compile(egress, node.Is6())
-		out[pod] = p
-	}
-	for _, k := range known {
-		if _, selected := out[k.podRef]; !selected && k.Strict {
-			out[k.podRef] = policies{direction{deny: true}, direction{deny: true}}
-		}
-	}
-	addClusterRules(out, cluster, node, young, byPod)
-	return out
+	return slices.SortedFunc(maps.Values(groups), func(a, b *policyGroup) int { return cmp.Compare(a.name, b.name) })
 }
 
-// addClusterRules adds the rules of ClusterNetworkPolicies. Those of the lower priority come first, and of one priority
-// what denies before what accepts, as upstream has it.
-func addClusterRules(to map[podRef]policies, all []*networkpolicy.ClusterPolicyEndpoint, node netip.Addr,
-	young map[string][]podRef, selected map[podRef][]*policyGroup) {
-	byPolicy := map[string][]*networkpolicy.ClusterPolicyEndpoint{}
+// groupClusterPolicies returns the policies by their names.
+func groupClusterPolicies(all []*networkpolicy.ClusterPolicyEndpoint) []*clusterGroup {
+	groups := map[string]*clusterGroup{}
 	for _, e := range all {
-		byPolicy[e.Spec.PolicyRef.Name] = append(byPolicy[e.Spec.PolicyRef.Name], e)
-	}
-	for _, name := range slices.Sorted(maps.Keys(byPolicy)) {
-		of := byPolicy[name]
-		var ingress, egress []clusterRule
-		var pods []networkpolicy.PodEndpoint
-		for _, e := range of {
-			ingress = append(ingress, compileCluster(e.Spec.Ingress, e.Spec.Priority, node.Is6())...)
-			egress = append(egress, compileCluster(e.Spec.Egress, e.Spec.Priority, node.Is6())...)
-			pods = append(pods, e.Spec.PodSelectorEndpoints...)
+		g := groups[e.Spec.PolicyRef.Name]
+		if g == nil {
+			g = &clusterGroup{name: e.Spec.PolicyRef.Name, tier: e.Spec.Tier}
+			groups[g.name] = g
 		}
-		for pod := range selects(pods, node, young) {
-			p := to[pod]
-			switch {
-			case of[0].Spec.Tier == networkpolicy.Admin:
-				p.ingress.admin, p.egress.admin = append(p.ingress.admin, ingress...), append(p.egress.admin, egress...)
-			case len(selected[pod]) == 0:
-				p.ingress.baseline = append(p.ingress.baseline, ingress...)
-				p.egress.baseline = append(p.egress.baseline, egress...)
+		g.endpoints = append(g.endpoints, e)
+		g.pods = append(g.pods, e.Spec.PodSelectorEndpoints...)
+		for _, infos := range [][]networkpolicy.ClusterEndpointInfo{e.Spec.Ingress, e.Spec.Egress} {
+			for _, info := range infos {
+				g.size += 1 + len(info.Ports)
 			}
-			to[pod] = p
+		}
+	}
+	return slices.SortedFunc(maps.Values(groups), func(a, b *clusterGroup) int { return cmp.Compare(a.name, b.name) })
+}
+
+// compile returns the rules of the policies. Of policies of the whole cluster, those of the lower priority come first,
+// and of one priority what denies before what accepts, as upstream has it.
+func (g *groupsOfPod) compile(key string, six bool) policies {
+	p := policies{key: key}
+	var ingress, egress []networkpolicy.EndpointInfo
+	for _, of := range g.policies {
+		p.ingress.isolated = p.ingress.isolated || slices.Contains(of.isolation, networkingv1.PolicyTypeIngress) ||
+			len(of.ingress) > 0
+		p.egress.isolated = p.egress.isolated || slices.Contains(of.isolation, networkingv1.PolicyTypeEgress) ||
+			len(of.egress) > 0
+		ingress, egress = append(ingress, of.ingress...), append(egress, of.egress...)
+	}
+	p.ingress.allow, p.egress.allow = compile(ingress, six), compile(egress, six)
+	for _, of := range g.cluster {
+		of.compile(six)
+		switch {
+		case of.tier == networkpolicy.Admin:
+			p.ingress.admin = append(p.ingress.admin, of.ingress...)
+			p.egress.admin = append(p.egress.admin, of.egress...)
+		case len(g.policies) == 0:
+			p.ingress.baseline = append(p.ingress.baseline, of.ingress...)
+			p.egress.baseline = append(p.egress.baseline, of.egress...)
 		}
 	}
 	order := func(a, b clusterRule) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(precedence[a.action], precedence[b.action]))
 	}
-	for _, p := range to {
-		for _, rules := range [][]clusterRule{p.ingress.admin, p.egress.admin, p.ingress.baseline, p.egress.baseline} {
-			slices.SortStableFunc(rules, order)
-		}
+	for _, rules := range [][]clusterRule{p.ingress.admin, p.egress.admin, p.ingress.baseline, p.egress.baseline} {
+		slices.SortStableFunc(rules, order)
+	}
+	return p
+}
+
+// compile compiles the rules of a policy of the whole cluster, once for all pods.
+func (g *clusterGroup) compile(six bool) {
+	if g.compiled {
+		return
+	}
+	g.compiled = true
+	for _, e := range g.endpoints {
+		g.ingress = append(g.ingress, compileCluster(e.Spec.Ingress, e.Spec.Priority, six)...)
+		g.egress = append(g.egress, compileCluster(e.Spec.Egress, e.Spec.Priority, six)...)
 	}
 }
 

@@ -1,8 +1,10 @@
 package networkpolicyagent
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -231,5 +233,78 @@ func TestClusterRules(t *testing.T) {
 	}
 	if db.ingress.isolated || len(db.ingress.admin) != 4 || len(db.ingress.baseline) != 1 {
 		t.Errorf("a pod without one has %+v", db)
+	}
+}
+
+// TestPoliciesOfAPodAreBounded has pods with policies that are too large, and more of them than a node has room for:
+// nothing passes to and from these pods, and all others have their rules. What pods share is compiled once.
+func TestPoliciesOfAPodAreBounded(t *testing.T) {
+	t.Parallel()
+	node := netip.MustParseAddr("10.0.0.1")
+	ingress := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+	withPorts := func(name string, ports int, pods ...string) *networkpolicy.PolicyEndpoint {
+		e := endpoint(name, name, ingress, pods...)
+		info := networkpolicy.EndpointInfo{CIDR: "10.0.0.9"}
+		for i := range ports {
+			info.Ports = append(info.Ports, port(tcp, int32(i%65536)))
+		}
+		e.Spec.Ingress = []networkpolicy.EndpointInfo{info}
+		return e
+	}
+	all := []*networkpolicy.PolicyEndpoint{withPorts("small", 5, "web-x-1", "web-x-2"),
+		withPorts("large", maxOfPod, "large-x-1")}
+	for i := range maxOfNode/maxOfPod + 1 {
+		name := fmt.Sprint("many-", i)
+		all = append(all, withPorts(name, maxOfPod-100, name+"-1"))
+	}
+	got := policiesOfPods(all, nil, node, nil)
+	of := func(name string) policies { return got[podRef{Namespace: "shop", Name: name}] }
+	a, b := of("web-x-1"), of("web-x-2")
+	if a.tooLarge || len(a.ingress.allow) != 1 || &a.ingress.allow[0] != &b.ingress.allow[0] || a.egress.isolated {
+		t.Errorf("small policies are %+v and %+v", a, b)
+	}
+	if large := of("large-x-1"); !large.tooLarge || !large.ingress.isolated || !large.egress.isolated ||
+		len(large.ingress.allow) > 0 {
+		t.Errorf("large policies are %+v", large.ingress)
+	}
+	enforced := 0
+	for i := range maxOfNode/maxOfPod + 1 {
+		if p := of(fmt.Sprintf("many-%d-1", i)); !p.tooLarge {
+			enforced++
+		}
+	}
+	if enforced != maxOfNode/maxOfPod {
+		t.Errorf("%d of the large policies are enforced", enforced)
+	}
+	r := design(node, got, false)
+	if r.ingress[linksOf(podRef{Namespace: "shop", Name: "web-x-1"})[0]] !=
+		r.ingress[linksOf(podRef{Namespace: "shop", Name: "web-x-2"})[1]] {
+		t.Error("pods with the same policies have chains of their own")
+	}
+}
+
+// TestSubtract has exceptions in any order, also such that leave nothing at an end.
+func TestSubtract(t *testing.T) {
+	t.Parallel()
+	of := func(text string) span { b, _ := parseBlock(text); return spanOf(b) }
+	for _, c := range []struct{ from, without, want string }{
+		{"10.0.0.0/30", "", "10.0.0.0-10.0.0.3"},
+		{"10.0.0.0/30", "10.0.0.0", "10.0.0.1-10.0.0.3"},
+		{"10.0.0.0/30", "10.0.0.3 10.0.0.1", "10.0.0.0-10.0.0.0 10.0.0.2-10.0.0.2"},
+		{"10.0.0.0/30", "10.0.0.2/31 9.0.0.0/8 11.0.0.0/8 10.0.0.2", "10.0.0.0-10.0.0.1"},
+		{"10.0.0.0/30", "0.0.0.0/0", ""},
+		{"0.0.0.0/0", "128.0.0.0/1", "0.0.0.0-127.255.255.255"},
+	} {
+		var without []span
+		for _, text := range strings.Fields(c.without) {
+			without = append(without, of(text))
+		}
+		var got []string
+		for _, s := range subtract(of(c.from), without) {
+			got = append(got, s.first.String()+"-"+s.last.String())
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s without %q is %s, want %s", c.from, c.without, got, c.want)
+		}
 	}
 }

@@ -36,22 +36,59 @@ func linksOf(pod podRef) (names []string) {
 func design(node netip.Addr, pods map[podRef]policies, logFlows bool) *ruleset {
 	r := &ruleset{node: node, chains: map[string]direction{}, ingress: map[string]string{}, egress: map[string]string{},
 		logFlows: logFlows}
+	names := map[string]string{} // of chains, by their kind and the key of policies
 	for pod, p := range pods {
+		ingress, egress := r.add(names, "ingress", p.key, p.ingress), r.add(names, "egress", p.key, p.egress)
 		for _, link := range linksOf(pod) {
-			r.add(r.ingress, "ingress", link, p.ingress)
-			r.add(r.egress, "egress", link, p.egress)
+			if ingress != "" {
+				r.ingress[link] = ingress
+			}
+			if egress != "" {
+				r.egress[link] = egress
+			}
 		}
 	}
 	return r
 }
 
-func (r *ruleset) add(to map[string]string, kind, link string, d direction) {
+// add adds a chain, and returns its name; "" where there is nothing to decide.
+func (r *ruleset) add(names map[string]string, kind, key string, d direction) string {
 	if !d.decides() {
-		return
+		return ""
 	}
-	name := kind + "-" + digestOf(fmt.Sprint(d))
-	r.chains[name] = d
-	to[link] = name
+	name, known := names[kind+key]
+	if !known || key == "" {
+		name = kind + "-" + d.digest()
+		names[kind+key] = name
+		r.chains[name] = d
+	}
+	return name
+}
+
+// digest identifies the content.
+func (d direction) digest() string {
+	h := sha256.New()
+	add := func(r rule) {
+		fmt.Fprintln(h, r.protocol, len(r.addresses), len(r.ports))
+		for _, s := range r.addresses {
+			h.Write(s.first.AsSlice())
+			h.Write(s.last.AsSlice())
+		}
+		for _, s := range r.ports {
+			h.Write([]byte{byte(s.first >> 8), byte(s.first), byte(s.last >> 8), byte(s.last)})
+		}
+	}
+	fmt.Fprintln(h, d.isolated, d.deny, len(d.admin), len(d.allow), len(d.baseline))
+	for _, tier := range [][]clusterRule{d.admin, d.baseline} {
+		for _, r := range tier {
+			fmt.Fprintln(h, r.action)
+			add(r.rule)
+		}
+	}
+	for _, r := range d.allow {
+		add(r)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 func digestOf(text string) string {

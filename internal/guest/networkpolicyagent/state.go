@@ -25,11 +25,17 @@ import (
 // controller has seen the pod.
 const youth = 10 * time.Second
 
-// retry is the pause before rules are written again that could not be.
-const retry = time.Second
+// retry is the pause before rules are written again that could not be, and retryRefused that before chains are that the
+// kernel has refused.
+const retry, retryRefused = time.Second, 30 * time.Second
 
 // enforcer writes rules to the kernel.
 type enforcer interface{ replace(*ruleset) error }
+
+// refusedError is the error of chains that the kernel has refused. Their pods have no connections until it takes them.
+type refusedError []error
+
+func (e refusedError) Error() string { return errors.Join(e...).Error() }
 
 // state is what the agent knows, and makes the kernel enforce.
 type state struct {
@@ -175,14 +181,30 @@ func (s *state) apply() (next time.Duration, err error) {
 		}
 		known = append(known, knownPod{podRef: ref, Strict: pod.Strict, young: left > 0})
 	}
-	r := design(s.node, policiesOfPods(slices.Collect(maps.Values(s.endpoints)), slices.Collect(maps.Values(s.cluster)),
-		s.node, known), s.logFlows)
+	pods := policiesOfPods(slices.Collect(maps.Values(s.endpoints)), slices.Collect(maps.Values(s.cluster)), s.node,
+		known)
+	r := design(s.node, pods, s.logFlows)
 	if digest := r.digest(); digest != s.applied {
 		began := s.clock.Now()
-		if err := s.kernel.replace(r); err != nil {
+		err := s.kernel.replace(r)
+		var refused refusedError
+		switch {
+		case errors.As(err, &refused): // all others are enforced
+			s.log.Errorf("Pods have no connections, as the kernel refuses their network policy rules: %v", err)
+			if s.applied = ""; next == 0 || next > retryRefused {
+				next = retryRefused
+			}
+		case err != nil:
 			return 0, err
+		default:
+			s.applied = digest
 		}
-		s.applied = digest
+		for pod, p := range pods {
+			if p.tooLarge {
+				s.log.Errorf("Pod %s has no connections: its network policies have more than %d addresses and ports, or those "+
+					"of all pods of the node more than %d", pod, maxOfPod, maxOfNode)
+			}
+		}
 		setupLatency.Observe(float64(s.clock.Since(began)) / float64(time.Millisecond))
 		s.log.Infof("Updated network policy rules: %d chains, %d interfaces with ingress and %d with egress rules",
 			len(r.chains), len(r.ingress), len(r.egress))

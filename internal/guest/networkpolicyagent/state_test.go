@@ -2,7 +2,10 @@ package networkpolicyagent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"testing"
@@ -14,9 +17,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/emptypb"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/networkpolicy"
 )
 
@@ -28,11 +34,12 @@ type recorder struct {
 }
 
 func (r *recorder) replace(rules *ruleset) error {
-	if r.err != nil {
+	var refused refusedError
+	if r.err != nil && !errors.As(r.err, &refused) {
 		return r.err
 	}
 	r.rules, r.writes = rules, r.writes+1
-	return nil
+	return r.err
 }
 
 // of returns what the kernel has about the packets to a pod.
@@ -135,6 +142,81 @@ func TestRefusedRules(t *testing.T) {
 	k.err = nil
 	if s.enforce(); !k.of(podRef{Namespace: "shop", Name: "web-x-1"}).isolated {
 		t.Error("rules are not written again")
+	}
+}
+
+// TestRefusedChainsHoldUpNobody has a kernel that refuses the rules of some pods: others start, and it is asked again.
+func TestRefusedChainsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	k := &recorder{err: refusedError{errors.New("no memory")}}
+	s := newTestState(t, k, filepath.Join(t.TempDir(), "pods.json"), testingclock.NewFakeClock(time.Now()))
+	s.learn()
+	if err := s.addPod(t.Context(), podRef{Namespace: "shop", Name: "web-1"}, true); err != nil || len(s.pods) != 1 {
+		t.Errorf("a pod does not start: %v", err)
+	}
+	for _, want := range []time.Duration{youth, retryRefused} {
+		if next := s.enforce(); next != want {
+			t.Errorf("rules that were refused are tried again in %s, want %s", next, want)
+		}
+		s.clock.(*testingclock.FakeClock).Step(2 * youth)
+	}
+	k.err = nil
+	if next := s.enforce(); next != 0 || s.applied == "" {
+		t.Errorf("rules that are taken are tried again in %s", next)
+	}
+}
+
+// TestObjectsThatCannotBeReadAreSkipped has an object of another version of the resource among others, in the list and
+// in the watch, and a cluster that has the resource no more.
+func TestObjectsThatCannotBeReadAreSkipped(t *testing.T) {
+	t.Parallel()
+	object := func(name string, priority int64) map[string]any {
+		return map[string]any{"apiVersion": networkpolicy.GroupVersion.String(), "kind": "ClusterPolicyEndpoint",
+			"metadata": map[string]any{"name": name, "resourceVersion": "2"}, "spec": map[string]any{"priority": priority}}
+	}
+	const large = 1 << 40
+	end := make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.FormValue("watch") == "" {
+			_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{
+				"resourceVersion": "1"}, "items": []any{object("good", 1), object("bad", large)}})
+			return
+		}
+		for _, o := range []map[string]any{object("worse", large), object("better", 2)} {
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": "ADDED", "object": o})
+		}
+		w.(http.Flusher).Flush()
+		<-end
+	}))
+	defer api.Close()
+	defer close(end)
+	config := &rest.Config{Host: api.URL}
+	connections, err := kubeclient.HTTP(config, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := dynamic.NewForConfigAndClient(config, connections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newTestState(t, &recorder{}, filepath.Join(t.TempDir(), "pods.json"), testingclock.NewFakeClock(time.Now()))
+	r := clusterPolicyEndpoints(objects)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.followOnce(ctx, s) }()
+	known := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.cluster)
+	}
+	eventually.True(t, "the objects that can be read are known", func() bool { return known() == 2 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if r.missing(s); known() != 2 {
+		t.Errorf("where the resource is gone, %d objects are left", known())
 	}
 }
 

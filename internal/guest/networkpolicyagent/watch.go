@@ -2,8 +2,6 @@ package networkpolicyagent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,8 +62,8 @@ func (r resource[T]) follow(ctx context.Context, s *state) {
 			return
 		}
 		wait := backoff.After(s.clock.Since(began))
-		if apierrors.IsNotFound(err) { // the cluster has no such objects
-			s.change(func() { *r.of(s) = map[podRef]*T{} })
+		if apierrors.IsNotFound(err) {
+			r.missing(s)
 			wait = lookAgain
 		}
 		s.log.Errorf("The watch of %s objects has ended, starting again in %s: %v", r.what, wait, err)
@@ -73,22 +71,28 @@ func (r resource[T]) follow(ctx context.Context, s *state) {
 	}
 }
 
+// missing says that the cluster does not have the resource. What is known stays: objects that go with their resource are
+// deleted one by one, and it may be about to be made anew.
+func (r resource[T]) missing(s *state) {
+	s.change(func() {
+		if *r.of(s) == nil {
+			*r.of(s) = map[podRef]*T{}
+		}
+	})
+}
+
 func (r resource[T]) followOnce(ctx context.Context, s *state) error {
 	all := map[podRef]*T{}
-	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, r.objects.List,
 		func(page *unstructured.UnstructuredList) {
 			for i := range page.Items {
-				e, err := decode[T](&page.Items[i])
-				failed = errors.Join(failed, err)
-				all[refOf(&page.Items[i])] = e
+				if e := decode[T](s, &page.Items[i]); e != nil {
+					all[refOf(&page.Items[i])] = e
+				}
 			}
 		})
 	if err != nil {
 		return err
-	}
-	if failed != nil {
-		return failed
 	}
 	s.change(func() { *r.of(s) = all })
 	return kubeclient.Watch(ctx, r.what+" objects", from, r.objects.Watch, metav1.ListOptions{},
@@ -99,9 +103,9 @@ func (r resource[T]) followOnce(ctx context.Context, s *state) error {
 				s.change(func() { delete(*r.of(s), at) })
 				return nil
 			}
-			e, err := decode[T](o)
-			if err != nil {
-				return err
+			e := decode[T](s, o)
+			if e == nil {
+				return nil // what the pods have stays
 			}
 			s.log.Infof("Processing %s Name: %s Namespace %s", r.what, at.Name, at.Namespace)
 			s.change(func() { (*r.of(s))[at] = e })
@@ -113,11 +117,13 @@ func refOf(o *unstructured.Unstructured) podRef {
 	return podRef{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func decode[T any](o *unstructured.Unstructured) (*T, error) {
+// decode returns an object; nil for one that is none, which a later version of the resource may have.
+func decode[T any](s *state, o *unstructured.Unstructured) *T {
 	o.SetManagedFields(nil)
 	e := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, e); err != nil {
-		return nil, fmt.Errorf("%s %s/%s: %w", o.GetKind(), o.GetNamespace(), o.GetName(), err)
+		s.log.Errorf("Skipping %s %s/%s: %v", o.GetKind(), o.GetNamespace(), o.GetName(), err)
+		return nil
 	}
-	return e, nil
+	return e
 }
