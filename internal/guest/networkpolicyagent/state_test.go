@@ -170,20 +170,20 @@ func TestRefusedChainsHoldUpNobody(t *testing.T) {
 // in the watch, and a cluster that has the resource no more.
 func TestObjectsThatCannotBeReadAreSkipped(t *testing.T) {
 	t.Parallel()
-	object := func(name string, priority int64) map[string]any {
+	object := func(name string, priority any) map[string]any {
 		return map[string]any{"apiVersion": networkpolicy.GroupVersion.String(), "kind": "ClusterPolicyEndpoint",
 			"metadata": map[string]any{"name": name, "resourceVersion": "2"}, "spec": map[string]any{"priority": priority}}
 	}
-	const large = 1 << 40
+	const none = "first"
 	end := make(chan struct{})
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.FormValue("watch") == "" {
 			_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{
-				"resourceVersion": "1"}, "items": []any{object("good", 1), object("bad", large)}})
+				"resourceVersion": "1"}, "items": []any{object("good", 1), object("bad", none)}})
 			return
 		}
-		for _, o := range []map[string]any{object("worse", large), object("better", 2)} {
+		for _, o := range []map[string]any{object("worse", none), object("better", 2)} {
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": "ADDED", "object": o})
 		}
 		w.(http.Flusher).Flush()
