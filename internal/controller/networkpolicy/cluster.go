@@ -70,19 +70,32 @@ func parseClusterPolicy(o *unstructured.Unstructured) *clusterPolicy {
 		ResourceVersion: o.GetResourceVersion(), Finalizers: o.GetFinalizers(),
 		DeletionTimestamp: o.GetDeletionTimestamp()})
 	out := &clusterPolicy{ClusterNetworkPolicy: p}
+	if err == nil && kubeclient.IsPartial(o) {
+		err = kubeclient.ErrTooLarge
+	}
 	if err == nil {
 		err = out.parseRules()
 	}
 	p.Spec.Ingress, p.Spec.Egress = nil, nil
 	if err != nil {
-		p.Spec = networkpolicy.ClusterNetworkPolicySpec{}
-		out.subject = peer{namespaces: labels.Nothing(), pods: labels.Nothing()}
-		out.ingress, out.egress = nil, nil
-		out.wrong = unreadable(err)
+		out.setWrong(unreadable(err))
 	}
-	out.size = sizeOfMeta(p.ObjectMeta) + sizeOfSubject(p.Spec.Subject) + sizeOfSelector(out.subject.namespaces) +
-		sizeOfSelector(out.subject.pods) + sizeOfRules(out.ingress) + sizeOfRules(out.egress)
+	out.setSize()
 	return out
+}
+
+// setWrong takes the rules from a policy: what it had stays in force.
+func (c *clusterPolicy) setWrong(why error) {
+	c.Spec = networkpolicy.ClusterNetworkPolicySpec{}
+	c.subject = peer{namespaces: labels.Nothing(), pods: labels.Nothing()}
+	c.ingress, c.egress = nil, nil
+	c.wrong = why
+	c.setSize()
+}
+
+func (c *clusterPolicy) setSize() {
+	c.size = sizeOfMeta(c.ObjectMeta) + sizeOfSubject(c.Spec.Subject) + sizeOfSelector(c.subject.namespaces) +
+		sizeOfSelector(c.subject.pods) + sizeOfRules(c.ingress) + sizeOfRules(c.egress)
 }
 
 // unreadable returns why a policy cannot be read, without the policy.
@@ -165,7 +178,11 @@ func (v *view) resolveCluster(ctx context.Context, name string) (
 		return out, nil, p.wrong
 	}
 	r := newResolver(v, "", ctx.Err)
-	selected := r.podsOf(p.subject)
+	selected := r.podsOf(p.subject, true)
+	if r.err != nil {
+		return out, nil, r.err
+	}
+	out.pods, existing = r.toEndpoints(selected), v.sortedClusterEndpoints(name)
 	for _, rule := range p.ingress {
 		if all := r.gather(); len(rule.peers) > 0 {
 			r.resolveIngress(all, rule, selected)
@@ -179,10 +196,19 @@ func (v *view) resolveCluster(ctx context.Context, name string) (
 		}
 	}
 	if r.err != nil {
-		return resolvedCluster{}, nil, r.err
+		return out.withEntriesOf(existing), existing, r.err
 	}
-	out.ingress, out.egress, out.pods = uniqueEntries(out.ingress), uniqueEntries(out.egress), r.toEndpoints(selected)
-	return out, v.sortedClusterEndpoints(name), r.err
+	out.ingress, out.egress = uniqueEntries(out.ingress), uniqueEntries(out.egress)
+	return out, existing, r.leftOut
+}
+
+// withEntriesOf returns what a policy comes to with the entries that it had. It may deny, so that none is as bad as all.
+func (w resolvedCluster) withEntriesOf(existing []*networkpolicy.ClusterPolicyEndpoint) resolvedCluster {
+	w.ingress, w.egress = nil, nil
+	for _, e := range existing {
+		w.ingress, w.egress = append(w.ingress, e.Spec.Ingress...), append(w.egress, e.Spec.Egress...)
+	}
+	return w
 }
 
 func withAction(action networkpolicy.Action, all []networkpolicy.EndpointInfo) (
@@ -228,7 +254,7 @@ func (v *view) concernedCluster(by func(p *clusterPolicy) bool) (all []types.Nam
 func (v *view) selects(p *clusterPolicy, s *pod) bool {
 	has := func(x peer) bool {
 		set, there := v.namespaces[s.namespace]
-		return x.block == nil && there && x.namespaces.Matches(set) && x.pods.Matches(s.labels)
+		return x.block == nil && there && x.namespaces.Matches(set) && s.isSelected(x.pods)
 	}
 	return has(p.subject) || hasPeer(p.ingress, has) || hasPeer(p.egress, has)
 }
@@ -236,19 +262,23 @@ func (v *view) selects(p *clusterPolicy, s *pod) bool {
 func (v *view) setClusterPolicy(p *clusterPolicy) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	objects, size := 1, p.size
+	objects, had := 1, 0
 	if was := v.clusterPolicies[p.Name]; was != nil {
-		objects, size = 0, size-was.size
+		objects, had = 0, was.size
 	}
+	if !v.hasRoom("", p.size-had) {
+		p.setWrong(tooLarge("there is no room for it beside what else the cluster has"))
+	}
+	size := p.size - had
 	v.clusterPolicies[p.Name] = p
-	return v.count(objects, size)
+	return v.count("", objects, size)
 }
 
 func (v *view) removeClusterPolicy(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if was := v.clusterPolicies[name]; was != nil {
-		_ = v.count(-1, -was.size)
+		_ = v.count("", -1, -was.size)
 		delete(v.clusterPolicies, name)
 	}
 }
@@ -268,7 +298,7 @@ func (v *view) setClusterEndpoint(e *networkpolicy.ClusterPolicyEndpoint) error 
 		v.clusterEndpoints[of] = map[string]*networkpolicy.ClusterPolicyEndpoint{}
 	}
 	v.clusterEndpoints[of][e.Name], v.owners[ofCluster(e.Name)] = e, ofCluster(of)
-	return v.count(1, sizeOfClusterEndpoint(e))
+	return v.count("", 1, sizeOfClusterEndpoint(e))
 }
 
 // decodeClusterEndpoint returns an object; nil when it is none of a policy.
@@ -382,14 +412,16 @@ func (k *client) reconcileCluster(ctx context.Context, name string) error {
 		}
 	}
 	wanted, existing, err := k.view.resolveCluster(ctx, name)
-	if err != nil {
+	if outcomeOf(err) > unresolvable || err != nil && len(wanted.pods) == 0 {
 		return err
 	}
-	all, err := planCluster(p.ClusterNetworkPolicy, wanted, existing)
-	if err != nil {
-		return err
+	all, wrong := planCluster(p.ClusterNetworkPolicy, wanted, existing)
+	if wrong != nil {
+		if all, err = planCluster(p.ClusterNetworkPolicy, wanted.withEntriesOf(existing), existing); err != nil {
+			return err
+		}
 	}
-	return k.applyCluster(ctx, all)
+	return together(err, wrong, k.applyCluster(ctx, all))
 }
 
 func (k *client) patchClusterFinalizers(ctx context.Context, p *clusterPolicy, all []string) error {
@@ -475,7 +507,7 @@ func (k *client) applyCluster(ctx context.Context, all clusterChanges) error {
 	for _, u := range all.update {
 		growth += sizeOfClusterEndpoint(u.to) - sizeOfClusterEndpoint(u.from)
 	}
-	if err := k.checkRoom(growth); err != nil {
+	if err := k.checkRoom("", growth); err != nil {
 		return err
 	}
 	remember := func(o *unstructured.Unstructured) error {

@@ -25,7 +25,7 @@ const (
 	chunkSize = 200
 	// maxChunk is the largest size of such a list, and of the selector beside the lists, as JSON in bytes: etcd takes
 	// 1.5 MiB of one object. maxPolicy is that of all that a policy comes to.
-	maxChunk, maxPolicy = 256 << 10, 16 << 20
+	maxChunk, maxPolicy = 128 << 10, 16 << 20
 )
 
 // triggerTime is the annotation with the time at which the controller last wrote an object. Agents measure by it.
@@ -40,28 +40,42 @@ type changes struct {
 
 type update struct{ from, to *networkpolicy.PolicyEndpoint }
 
-// plan returns what has to change. Entries stay in the object that has them: a pod that comes or goes changes one.
+// namespace returns that of what the changes write, which is one.
+func (c changes) namespace() string {
+	for _, e := range c.create {
+		return e.Namespace
+	}
+	for _, u := range c.update {
+		return u.to.Namespace
+	}
+	return ""
+}
+
+// plan returns what has to change. Entries stay in the object that has them: a pod that comes or goes changes one. What
+// is too large is left out, and the error says so.
 func plan(p *networkingv1.NetworkPolicy, wanted resolved, existing []*networkpolicy.PolicyEndpoint) (changes, error) {
 	var out changes
-	d := distribution{beside: len(identify(p.Spec.PodSelector))}
+	existing, out.remove = withinBounds(existing, sizeOfEndpoint)
+	selector := &p.Spec.PodSelector
+	d := distribution{beside: len(identify(selector)), leavesOut: true}
+	if d.beside > maxSelector { // agents go by the list of pods
+		selector, d.beside = nil, 0
+	}
 	type endpoint = networkpolicy.PolicyEndpoint
+	pods := distribute(&d, wanted.pods, existing, func(e *endpoint) []networkpolicy.PodEndpoint {
+		return e.Spec.PodSelectorEndpoints
+	})
 	ingress := distribute(&d, wanted.ingress, existing, func(e *endpoint) []networkpolicy.EndpointInfo {
 		return e.Spec.Ingress
 	})
 	egress := distribute(&d, wanted.egress, existing, func(e *endpoint) []networkpolicy.EndpointInfo {
 		return e.Spec.Egress
 	})
-	pods := distribute(&d, wanted.pods, existing, func(e *endpoint) []networkpolicy.PodEndpoint {
-		return e.Spec.PodSelectorEndpoints
-	})
 	count := max(1, len(ingress), len(egress), len(pods), len(existing))
-	if err := d.check(0); err != nil {
-		return changes{}, err
-	}
 	kept := 0
 	for i := range count {
 		spec := networkpolicy.PolicyEndpointSpec{
-			PodSelector: &p.Spec.PodSelector, PodIsolation: p.Spec.PolicyTypes,
+			PodSelector: selector, PodIsolation: p.Spec.PolicyTypes,
 			PolicyRef:            networkpolicy.PolicyReference{Name: p.Name, Namespace: p.Namespace},
 			PodSelectorEndpoints: chunkAt(pods, i), Ingress: chunkAt(ingress, i), Egress: chunkAt(egress, i),
 		}
@@ -81,7 +95,19 @@ func plan(p *networkingv1.NetworkPolicy, wanted resolved, existing []*networkpol
 		}
 		kept++
 	}
-	return out, d.check(kept)
+	return out, d.err
+}
+
+// withinBounds returns the first of the objects of a policy, and those that are more than a policy may come to, twice:
+// they are somebody else's.
+func withinBounds[O any](all []O, sizeOf func(O) int) (within, beyond []O) {
+	size := 0
+	for i, o := range all {
+		if size += sizeOf(o); size > 2*maxPolicy {
+			return all[:i:i], all[i:]
+		}
+	}
+	return all, nil
 }
 
 // distribution checks the sizes of what a policy comes to, as JSON.
@@ -89,14 +115,22 @@ type distribution struct {
 	beside int // the size of what each object has beside its lists
 	size   int // of the lists
 	err    error
+	// leavesOut is set where entries that are too large are left out alone.
+	leavesOut bool
 }
 
-// add adds an entry of a size, and reports whether the distribution goes on.
+// add adds an entry of a size, and reports whether it is distributed.
 func (d *distribution) add(size int) bool {
-	if d.size += size; d.err == nil && size > maxChunk {
+	switch {
+	case size > maxChunk:
 		d.err = tooLarge("one of the entries that it comes to is larger than %d KiB", maxChunk>>10)
+		return false
+	case d.size+size > maxPolicy:
+		d.err = tooLarge("what it comes to is larger than %d MiB", maxPolicy>>20)
+		return false
 	}
-	return d.check(0) == nil
+	d.size += size
+	return true
 }
 
 // check returns an error where what is distributed to a number of objects is too large.
@@ -117,10 +151,12 @@ func distribute[E, O any](d *distribution, wanted []E, existing []O, of func(O) 
 	missing, keys := make(map[string]bool, len(wanted)), make([]string, len(wanted))
 	for i, e := range wanted {
 		keys[i] = identify(e)
-		if !d.add(len(keys[i])) {
+		switch {
+		case d.add(len(keys[i])):
+			missing[keys[i]] = true
+		case !d.leavesOut:
 			return nil
 		}
-		missing[keys[i]] = true
 	}
 	chunks = make([][]E, len(existing))
 	sizes := make([]int, len(existing))
@@ -191,7 +227,7 @@ func (k *client) apply(ctx context.Context, all changes) error {
 	for _, u := range all.update {
 		growth += sizeOfEndpoint(u.to) - sizeOfEndpoint(u.from)
 	}
-	if err := k.checkRoom(growth); err != nil {
+	if err := k.checkRoom(all.namespace(), growth); err != nil {
 		return err
 	}
 	var wrong failures
@@ -219,8 +255,10 @@ func (k *client) apply(ctx context.Context, all changes) error {
 }
 
 // checkRoom returns an error where the view, which has the objects of all policies, has no room for more of them.
-func (k *client) checkRoom(growth int) error {
-	if growth > 0 && !k.view.hasRoom(growth) {
+func (k *client) checkRoom(namespace string, growth int) error {
+	k.view.mu.RLock()
+	defer k.view.mu.RUnlock()
+	if !k.view.hasRoom(namespace, growth) {
 		return &impossible{isOnlyNow: true, text: "what the network policies of the cluster come to is too large together"}
 	}
 	return nil

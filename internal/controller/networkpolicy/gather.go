@@ -30,16 +30,36 @@ type resolver struct {
 	// behind has the pods of services, and kept the number of all that is kept.
 	behind map[*service][]*pod
 	kept   int
+
+	// A namespace that is not the policy's own has a quarter of the steps, as others write what is there. current is the
+	// one that steps are about, and leftOut says which have more.
+	current string
+	spent   map[string]int
+	leftOut error
 }
 
 func newResolver(v *view, home string, check func() error) *resolver {
-	return &resolver{view: v, home: home, check: check, err: check(), behind: map[*service][]*pod{}}
+	return &resolver{view: v, home: home, check: check, err: check(), behind: map[*service][]*pod{},
+		spent: map[string]int{}}
+}
+
+// enter has the steps that follow count for a namespace, and reports whether the resolver is to go on with it.
+func (r *resolver) enter(namespace string) bool {
+	r.current = namespace
+	return r.step(0)
 }
 
 // step counts comparisons, and reports whether the resolver is to go on.
 func (r *resolver) step(n int) bool {
 	if r.err != nil {
 		return false
+	}
+	if r.current != r.home {
+		if r.spent[r.current] += n; r.spent[r.current] > maxSteps/4 {
+			r.leftOut = tooLarge("the pods and services of namespace %q are left out: to compare them takes more than %d steps",
+				r.current, maxSteps/4)
+			return false
+		}
 	}
 	before := r.steps
 	r.steps += n

@@ -143,14 +143,12 @@ func (k *client) resolve(ctx context.Context, policy *networkingv1.NetworkPolicy
 		}
 	}
 	wanted, existing, err := k.view.resolve(ctx, policy)
-	if err != nil {
+	if outcomeOf(err) > unresolvable {
 		return err
 	}
-	all, err := plan(policy, wanted, existing)
-	if err != nil {
-		return err
-	}
-	return k.apply(ctx, all)
+	// What a policy comes to in part is written: its pods are isolated, and what is left out does not pass.
+	all, wrong := plan(policy, wanted, existing)
+	return together(err, wrong, k.apply(ctx, all))
 }
 
 // cleanUp deletes the PolicyEndpoints of a policy that is being deleted, and lets it go.

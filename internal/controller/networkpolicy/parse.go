@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/networkpolicy"
 )
 
@@ -17,7 +18,8 @@ type policy struct {
 	*networkingv1.NetworkPolicy
 	pods            labels.Selector
 	ingress, egress []rule
-	size            int // in bytes, about
+	size            int   // in bytes, about
+	wrong           error // why it has no rules
 }
 
 // rule is a rule of a policy, with each port and peer once.
@@ -35,33 +37,69 @@ type peer struct {
 	cost       int // of matching, in comparisons
 }
 
-func parsePolicy(p *networkingv1.NetworkPolicy) (*policy, error) {
+// parsePolicy returns a policy; one that cannot be read has no rules, and says why.
+func parsePolicy(p *networkingv1.NetworkPolicy) *policy {
+	if kubeclient.IsPartial(p) {
+		if len(p.Spec.PolicyTypes) == 0 {
+			p.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+		}
+		return withoutRules(p, tooLarge("it is larger than what is read of an API server"))
+	}
 	out := &policy{NetworkPolicy: p}
+	if err := out.parseRules(); err != nil {
+		return withoutRules(p, unreadable(err))
+	}
+	return out.trim()
+}
+
+// maxSelector is the largest size of a selector that is kept of a policy without rules, in bytes.
+const maxSelector = 32 << 10
+
+// withoutRules returns a policy that lets nothing pass: where its selector is too large, from and to no pod of its
+// namespace. It is NetworkPolicies that allow, and whoever makes one is not to open the pods of others.
+func withoutRules(p *networkingv1.NetworkPolicy, why error) *policy {
+	out := &policy{NetworkPolicy: p, wrong: why}
 	var err error
+	out.pods, err = metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+	if err != nil || sizeOfSelector(out.pods) > maxSelector {
+		p.Spec.PodSelector, out.pods = metav1.LabelSelector{}, labels.Everything()
+	}
+	p.Spec.PolicyTypes = p.Spec.PolicyTypes[:min(len(p.Spec.PolicyTypes), 2)]
+	return out.trim()
+}
+
+func (out *policy) parseRules() (err error) {
+	p := out.NetworkPolicy
 	if out.pods, err = metav1.LabelSelectorAsSelector(&p.Spec.PodSelector); err != nil {
-		return nil, err
+		return err
 	}
 	for _, r := range p.Spec.Ingress {
 		parsed, err := parseRule(r.Ports, r.From)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out.ingress = append(out.ingress, parsed)
 	}
 	for _, r := range p.Spec.Egress {
 		parsed, err := parseRule(r.Ports, r.To)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out.egress = append(out.egress, parsed)
 	}
+	return nil
+}
+
+// trim leaves what is read here alone.
+func (out *policy) trim() *policy {
+	p := out.NetworkPolicy
 	p.ObjectMeta = trimMeta(p.ObjectMeta)
 	p.Spec.Ingress, p.Spec.Egress = nil, nil
 	out.size = sizeOfMeta(p.ObjectMeta) + 3*sizeOfSelector(out.pods) + sizeOfRules(out.ingress) + sizeOfRules(out.egress)
 	for _, t := range p.Spec.PolicyTypes {
 		out.size += 16 + len(t)
 	}
-	return out, nil
+	return out
 }
 
 // trimMeta returns what is read of an object's metadata.

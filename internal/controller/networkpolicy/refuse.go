@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,11 @@ func (f failures) asError() error {
 		return nil
 	}
 	return f
+}
+
+// together returns the errors of a pass that went on after some of them.
+func together(all ...error) error {
+	return failures(slices.DeleteFunc(all, func(err error) bool { return err == nil })).asError()
 }
 
 // outcomeOf returns the worst of the outcomes that an error of a pass stands for.
@@ -129,7 +135,7 @@ func (k *client) warn(ctx context.Context, at types.NamespacedName, why error) e
 		}
 		object.APIVersion, object.Kind, object.UID = networkingv1.SchemeGroupVersion.String(), "NetworkPolicy", p.UID
 	}
-	text = "The policy is not enforced as it is now: " + text
+	text = "The policy is not enforced as it is: " + text
 	if len(text) > longestMessage {
 		text = strings.ToValidUTF8(text[:longestMessage-8], "") + " ..."
 	}

@@ -29,7 +29,10 @@ func (v *view) resolve(ctx context.Context, of *networkingv1.NetworkPolicy) (
 		return out, nil, nil
 	}
 	r := newResolver(v, p.Namespace, ctx.Err)
-	selected := r.podsOf(peer{pods: p.pods, cost: costOf(p.pods)})
+	selected := r.podsOf(peer{pods: p.pods, cost: costOf(p.pods)}, true)
+	if r.err != nil { // all that it may select
+		selected = slices.DeleteFunc(slices.Clone(v.pods[p.Namespace]), func(p *pod) bool { return !p.hasNetwork() })
+	}
 	ingress, egress := r.gather(), r.gather()
 	for _, rule := range p.ingress {
 		r.resolveIngress(ingress, rule, selected)
@@ -38,28 +41,36 @@ func (v *view) resolve(ctx context.Context, of *networkingv1.NetworkPolicy) (
 		r.resolveEgress(egress, rule)
 	}
 	out = resolved{ingress.sorted(), egress.sorted(), r.toEndpoints(selected)}
-	return out, v.sortedEndpoints(at), r.err
+	return out, v.sortedEndpoints(at), together(p.wrong, r.err, r.leftOut)
 }
 
-// podsOf returns the pods of a peer that have an address, by namespace and name.
-func (r *resolver) podsOf(x peer) (all []*pod) {
+// podsOf returns the pods of a peer that have an address, by namespace and name. Where that keeps them from passing,
+// those with unknown labels are among them, and no namespace is left out.
+func (r *resolver) podsOf(x peer, withUnknown bool) (all []*pod) {
 	for _, namespace := range r.namespacesOf(x) {
+		if !withUnknown {
+			r.enter(namespace)
+		}
 		for _, p := range r.pods[namespace] {
 			if !r.step(x.cost) {
-				return nil
+				break
 			}
-			if p.hasNetwork() && x.pods.Matches(p.labels) {
+			if p.hasNetwork() && (x.pods.Matches(p.labels) && !p.unknown || p.unknown && withUnknown) {
 				all = append(all, p)
 			}
 		}
+	}
+	r.enter(r.home)
+	if r.err != nil {
+		return nil
 	}
 	return all
 }
 
 // toEndpoints returns the pods for which a policy can hold.
-func (r *resolver) toEndpoints(pods []*pod) (all []networkpolicy.PodEndpoint) {
+func (*resolver) toEndpoints(pods []*pod) (all []networkpolicy.PodEndpoint) {
 	for _, p := range pods {
-		if !p.hostNetwork && r.count(1) {
+		if !p.hostNetwork {
 			all = append(all, networkpolicy.PodEndpoint{HostIP: p.host, PodIP: p.ip, Name: p.name, Namespace: p.namespace})
 		}
 	}
@@ -110,7 +121,7 @@ func (r *resolver) resolveIngress(to *entries, of rule, selected []*pod) {
 			to.add(x.block.CIDR, x.block.Except, ports)
 			continue
 		}
-		for _, from := range r.podsOf(x) {
+		for _, from := range r.podsOf(x, of.action == networkpolicy.Deny) {
 			to.add(from.ip, nil, ports)
 		}
 	}
@@ -141,7 +152,7 @@ func (r *resolver) resolveEgress(to *entries, of rule) {
 			}
 			continue
 		}
-		for _, p := range r.podsOf(x) {
+		for _, p := range r.podsOf(x, of.action == networkpolicy.Deny) {
 			all := ports
 			if len(named) > 0 {
 				all = unite(ports, r.portsOfAll([]*pod{p}, named))
@@ -151,8 +162,11 @@ func (r *resolver) resolveEgress(to *entries, of rule) {
 			}
 		}
 		for _, namespace := range r.namespacesOf(x) {
-			services.add(to, namespace, x)
+			if r.enter(namespace) {
+				services.add(to, namespace, x)
+			}
 		}
+		r.enter(r.home)
 	}
 }
 
@@ -203,10 +217,12 @@ func (r *resolver) portsOfAll(pods []*pod, named []networkingv1.NetworkPolicyPor
 		port     int32
 	}
 	seen := map[number]bool{}
+	defer r.enter(r.home)
 	for _, p := range pods {
+		r.enter(p.namespace)
 		for _, port := range named {
 			if !r.step(1 + len(p.ports)) {
-				return nil
+				break
 			}
 			n, ok := p.namedPort(port.Port.StrVal, protocolOf(port))
 			if key := (number{protocolOf(port), n}); ok && !seen[key] {

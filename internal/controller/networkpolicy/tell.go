@@ -19,14 +19,27 @@ type untold struct {
 	all map[types.NamespacedName]bool
 	// refused are those whose last pass the API server has refused. They are told again every retryRefused.
 	refused map[types.NamespacedName]bool
+	// soon are those whose endpoints have changed. They are told every second: where each is changed as soon as it is
+	// written, that would not end.
+	soon map[types.NamespacedName]bool
 }
+
+// retrySoon is the interval at which policies are told whose endpoints have changed.
+const retrySoon = time.Second
 
 // retryRefused is the interval at which policies are told again that the API server has refused to write.
 const retryRefused = time.Minute
 
 func newUntold() *untold {
 	return &untold{wake: make(chan struct{}, 1), all: map[types.NamespacedName]bool{},
-		refused: map[types.NamespacedName]bool{}}
+		refused: map[types.NamespacedName]bool{}, soon: map[types.NamespacedName]bool{}}
+}
+
+// addSoon has a policy told within a second.
+func (u *untold) addSoon(at types.NamespacedName) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.soon[at] = true
 }
 
 // add has policies told. It does not wait.
@@ -58,6 +71,7 @@ func (u *untold) remove(at types.NamespacedName) {
 	defer u.mu.Unlock()
 	delete(u.all, at)
 	delete(u.refused, at)
+	delete(u.soon, at)
 }
 
 // next takes one of the policies that are to be told; false when there is none.
@@ -67,9 +81,17 @@ func (u *untold) next() (types.NamespacedName, bool) {
 	for at := range u.all {
 		delete(u.all, at)
 		delete(u.refused, at)
+		delete(u.soon, at)
 		return at, true
 	}
 	return types.NamespacedName{}, false
+}
+
+// addWaiting has the policies told whose endpoints have changed.
+func (u *untold) addWaiting() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.Copy(u.all, u.soon)
 }
 
 // addRefused has the policies told that the API server has refused.
@@ -83,8 +105,12 @@ func (u *untold) addRefused() {
 func (u *untold) tell(ctx context.Context, told func(context.Context, types.NamespacedName) error) error {
 	again := time.NewTicker(retryRefused)
 	defer again.Stop()
+	soon := time.NewTicker(retrySoon)
+	defer soon.Stop()
 	for {
 		select {
+		case <-soon.C:
+			u.addWaiting()
 		case <-u.wake:
 		case <-again.C:
 			u.addRefused()

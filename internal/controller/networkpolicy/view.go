@@ -31,7 +31,8 @@ type view struct {
 	// owners has the policies of all endpoints of both kinds; those of the whole cluster have no namespace.
 	owners  map[types.NamespacedName]types.NamespacedName
 	objects int
-	size    int // in bytes, about
+	size    int            // in bytes, about
+	sizes   map[string]int // likewise, of what is in a namespace
 }
 
 func newView() *view {
@@ -42,6 +43,7 @@ func newView() *view {
 		clusterPolicies:  map[string]*clusterPolicy{},
 		clusterEndpoints: map[string]map[string]*networkpolicy.ClusterPolicyEndpoint{},
 		owners:           map[types.NamespacedName]types.NamespacedName{},
+		sizes:            map[string]int{},
 	}
 }
 
@@ -52,8 +54,13 @@ type pod struct {
 	ip, host        string
 	hostNetwork     bool
 	ended           bool
-	ports           []corev1.ContainerPort // of all containers, in their order
+	ports           []corev1.ContainerPort // of all containers, in their order, each once
+	// unknown is set where there was no room for the labels: every policy that may select the pod does.
+	unknown bool
 }
+
+// isSelected reports whether a policy that is for the pod's namespace selects the pod.
+func (p *pod) isSelected(by labels.Selector) bool { return p.unknown || by.Matches(p.labels) }
 
 // hasNetwork reports whether the pod has an address that is its own for now.
 func (p *pod) hasNetwork() bool { return p.ip != "" && !p.ended }
@@ -78,27 +85,54 @@ func find[T interface{ called() string }](all []T, name string) (at int, there b
 	return slices.BinarySearchFunc(all, name, func(o T, name string) int { return cmp.Compare(o.called(), name) })
 }
 
-// addressIn returns an address that the author of a pod may have written; "" where it is none.
+// addressIn returns an address that the author of a pod may have written, as others write it; "" where it is none, or
+// has a zone, which may be of any length.
 func addressIn(text string) string {
-	if _, err := netip.ParseAddr(text); err != nil {
+	address, err := netip.ParseAddr(text)
+	if err != nil || address.Zone() != "" || address.Is4In6() {
 		return ""
 	}
-	return text
+	return address.String()
 }
+
+// What is kept of a pod is bounded, so that one has no more room in the policies of others than many have: of pods with
+// more ports none, and of pods with larger labels no label.
+const maxPorts, maxLabels = 1000, 32 << 10
 
 func trimPod(p *corev1.Pod) *pod {
 	out := &pod{
 		namespace: p.Namespace, name: p.Name, labels: maps.Clone(labels.Set(p.Labels)),
-		ip: cmp.Or(p.Status.PodIP, addressIn(p.Annotations[podIPs])), host: p.Status.HostIP, hostNetwork: p.Spec.HostNetwork,
+		ip: addressIn(p.Status.PodIP), host: p.Status.HostIP, hostNetwork: p.Spec.HostNetwork,
 		ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 	}
+	if out.ip == "" && p.Spec.NodeName != "" { // a pod that no node has could name the address of another
+		out.ip = addressIn(p.Annotations[podIPs])
+	}
+	if !kubeclient.HasLabels(p) || sizeOf(out.labels) > maxLabels {
+		return out.withoutLabels()
+	}
+	seen := map[corev1.ContainerPort]bool{}
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {
-			out.ports = append(out.ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort,
-				Protocol: cmp.Or(port.Protocol, corev1.ProtocolTCP)})
+			kept := corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort,
+				Protocol: cmp.Or(port.Protocol, corev1.ProtocolTCP)}
+			if !seen[kept] {
+				seen[kept] = true
+				out.ports = append(out.ports, kept)
+			}
 		}
 	}
+	if len(out.ports) > maxPorts {
+		out.ports = nil
+	}
 	return out
+}
+
+// withoutLabels returns the least that is kept of a pod.
+func (p *pod) withoutLabels() *pod {
+	out := *p
+	out.labels, out.ports, out.unknown = nil, nil, true
+	return &out
 }
 
 func trimService(s *corev1.Service) *service {
@@ -111,12 +145,16 @@ func trimService(s *corev1.Service) *service {
 	return out
 }
 
-// maxSize bounds what is kept of a cluster, in bytes: that of a hundred thousand pods with a dozen labels each.
-const maxSize = 128 << 20
+// maxSize bounds what is kept of a cluster, in bytes: that of a hundred thousand pods with a dozen labels each. Of what
+// comes when there are three quarters of it, or when its namespace has a quarter, little is kept.
+const maxSize, maxGrown, maxOfNamespace = 128 << 20, 96 << 20, 32 << 20
 
 // count adjusts what the view has, and returns an error where that is too much.
-func (v *view) count(objects, size int) error {
+func (v *view) count(namespace string, objects, size int) error {
 	v.objects, v.size = v.objects+objects, v.size+size
+	if v.sizes[namespace] += size; v.sizes[namespace] == 0 {
+		delete(v.sizes, namespace)
+	}
 	if v.objects > kubeclient.MaxObjects || v.size > maxSize {
 		return fmt.Errorf("what network policies are about is more than %d objects or %d MiB, %w", kubeclient.MaxObjects,
 			maxSize>>20, kubeclient.ErrTooLarge)
@@ -124,11 +162,9 @@ func (v *view) count(objects, size int) error {
 	return nil
 }
 
-// hasRoom reports whether objects of a size may come to the view: fewer than the API server may add.
-func (v *view) hasRoom(size int) bool {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.size+size <= maxSize/4*3
+// hasRoom reports whether objects of a namespace, or the cluster's own, may grow by a size. The caller holds mu.
+func (v *view) hasRoom(namespace string, growth int) bool {
+	return growth <= 0 || v.size+growth <= maxGrown && (namespace == "" || v.sizes[namespace]+growth <= maxOfNamespace)
 }
 
 func (p *pod) size() int {
@@ -148,26 +184,26 @@ func (s *service) size() int {
 }
 
 func (v *view) setPolicy(p *networkingv1.NetworkPolicy) error {
-	parsed, err := parsePolicy(p)
-	if err != nil {
-		return fmt.Errorf("network policy %s/%s: %w", p.Namespace, p.Name, err)
-	}
+	parsed := parsePolicy(p)
 	at := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	objects, size := 1, parsed.size
+	objects, had := 1, 0
 	if was := v.policies[at]; was != nil {
-		objects, size = 0, size-was.size
+		objects, had = 0, was.size
+	}
+	if !v.hasRoom(p.Namespace, parsed.size-had) {
+		parsed = withoutRules(p, tooLarge("there is no room for it beside what else its namespace, or the cluster, has"))
 	}
 	v.policies[at] = parsed
-	return v.count(objects, size)
+	return v.count(p.Namespace, objects, parsed.size-had)
 }
 
 func (v *view) removePolicy(at types.NamespacedName) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if was := v.policies[at]; was != nil {
-		_ = v.count(-1, -was.size)
+		_ = v.count(at.Namespace, -1, -was.size)
 		delete(v.policies, at)
 	}
 }
@@ -217,19 +253,22 @@ func (v *view) setNamespace(name string, set labels.Set) ([]types.NamespacedName
 	if there && maps.Equal(was, set) {
 		return nil, nil
 	}
+	if sizeOf(set) > maxLabels || !v.hasRoom("", sizeOf(set)) {
+		set = nil
+	}
 	v.namespaces[name] = maps.Clone(set)
 	objects, size := 1, 64+sizeOfText(name)+sizeOf(set)
 	if there {
 		objects, size = 0, sizeOf(set)-sizeOf(was)
 	}
-	return v.byNamespace(), v.count(objects, size)
+	return v.byNamespace(), v.count("", objects, size)
 }
 
 func (v *view) removeNamespace(name string) []types.NamespacedName {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if was, there := v.namespaces[name]; there {
-		_ = v.count(-1, -64-sizeOfText(name)-sizeOf(was))
+		_ = v.count("", -1, -64-sizeOfText(name)-sizeOf(was))
 		delete(v.namespaces, name)
 	}
 	return v.byNamespace()
@@ -257,16 +296,23 @@ func (v *view) setPod(p *pod) ([]types.NamespacedName, error) {
 	defer v.mu.Unlock()
 	in := v.pods[p.namespace]
 	at, there := find(in, p.name)
+	had := 0
+	if there {
+		had = in[at].size()
+	}
+	if !v.hasRoom(p.namespace, p.size()-had) {
+		p = p.withoutLabels()
+	}
 	if !there {
 		v.pods[p.namespace] = slices.Insert(in, at, p)
-		return v.byPod(p), v.count(1, p.size())
+		return v.byPod(p), v.count(p.namespace, 1, p.size())
 	}
 	was := in[at]
 	if was.equals(p) {
 		return nil, nil
 	}
 	in[at] = p
-	return v.byPod(was, p), v.count(0, p.size()-was.size())
+	return v.byPod(was, p), v.count(p.namespace, 0, p.size()-was.size())
 }
 
 func (v *view) removePod(namespace, name string) []types.NamespacedName {
@@ -277,7 +323,7 @@ func (v *view) removePod(namespace, name string) []types.NamespacedName {
 		return nil
 	}
 	was := v.pods[namespace][at]
-	_ = v.count(-1, -was.size())
+	_ = v.count(namespace, -1, -was.size())
 	v.pods[namespace] = slices.Delete(v.pods[namespace], at, at+1)
 	if len(v.pods[namespace]) == 0 {
 		delete(v.pods, namespace)
@@ -287,6 +333,7 @@ func (v *view) removePod(namespace, name string) []types.NamespacedName {
 
 func (p *pod) equals(o *pod) bool {
 	return p.ip == o.ip && p.host == o.host && p.hostNetwork == o.hostNetwork && p.ended == o.ended &&
+		p.unknown == o.unknown &&
 		maps.Equal(p.labels, o.labels) && slices.Equal(p.ports, o.ports)
 }
 
@@ -298,7 +345,7 @@ func (v *view) byPod(states ...*pod) []types.NamespacedName {
 	}
 	all := v.concerned(func(p *policy) bool {
 		return slices.ContainsFunc(states, func(s *pod) bool {
-			return p.Namespace == s.namespace && p.pods.Matches(s.labels) ||
+			return p.Namespace == s.namespace && s.isSelected(p.pods) ||
 				p.hasPeer(func(x peer) bool {
 					return x.block == nil && v.isIn(s.namespace, p, x) && x.pods.Matches(s.labels)
 				})
@@ -324,16 +371,23 @@ func (v *view) setService(s *service) ([]types.NamespacedName, error) {
 	defer v.mu.Unlock()
 	in := v.services[s.namespace]
 	at, there := find(in, s.name)
+	had := 0
+	if there {
+		had = in[at].size()
+	}
+	if !v.hasRoom(s.namespace, s.size()-had) { // it leads to no pod that a policy knows
+		s = &service{namespace: s.namespace, name: s.name}
+	}
 	if !there {
 		v.services[s.namespace] = slices.Insert(in, at, s)
-		return v.byService(s.namespace), v.count(1, s.size())
+		return v.byService(s.namespace), v.count(s.namespace, 1, s.size())
 	}
 	was := in[at]
 	if was.ip == s.ip && maps.Equal(was.selector, s.selector) && slices.Equal(was.ports, s.ports) {
 		return nil, nil
 	}
 	in[at] = s
-	return v.byService(s.namespace), v.count(0, s.size()-was.size())
+	return v.byService(s.namespace), v.count(s.namespace, 0, s.size()-was.size())
 }
 
 func (v *view) removeService(namespace, name string) []types.NamespacedName {
@@ -344,7 +398,7 @@ func (v *view) removeService(namespace, name string) []types.NamespacedName {
 		return nil
 	}
 	was := v.services[namespace][at]
-	_ = v.count(-1, -was.size())
+	_ = v.count(namespace, -1, -was.size())
 	v.services[namespace] = slices.Delete(v.services[namespace], at, at+1)
 	if len(v.services[namespace]) == 0 {
 		delete(v.services, namespace)
@@ -377,7 +431,7 @@ func (v *view) setEndpoint(e *networkpolicy.PolicyEndpoint) error {
 		v.endpoints[of] = map[string]*networkpolicy.PolicyEndpoint{}
 	}
 	v.endpoints[of][e.Name], v.owners[id] = e, of
-	return v.count(1, sizeOfEndpoint(e))
+	return v.count(e.Namespace, 1, sizeOfEndpoint(e))
 }
 
 // removeEndpoint removes an endpoint of either kind.
@@ -396,14 +450,14 @@ func (v *view) drop(endpoint types.NamespacedName) {
 	delete(v.owners, endpoint)
 	if endpoint.Namespace == "" {
 		all := v.clusterEndpoints[of.Name]
-		_ = v.count(-1, -sizeOfClusterEndpoint(all[endpoint.Name]))
+		_ = v.count("", -1, -sizeOfClusterEndpoint(all[endpoint.Name]))
 		if delete(all, endpoint.Name); len(all) == 0 {
 			delete(v.clusterEndpoints, of.Name)
 		}
 		return
 	}
 	all := v.endpoints[of]
-	_ = v.count(-1, -sizeOfEndpoint(all[endpoint.Name]))
+	_ = v.count(endpoint.Namespace, -1, -sizeOfEndpoint(all[endpoint.Name]))
 	if delete(all, endpoint.Name); len(all) == 0 {
 		delete(v.endpoints, of)
 	}

@@ -94,7 +94,7 @@ func (k *client) follow(ctx context.Context, told func(context.Context, types.Na
 	if err != nil {
 		return err
 	}
-	group := recovery.Group(ctx)
+	group := recovery.Group(kubeclient.WithPartial(ctx)) // one object must not end the mirror
 	group.Go(func(ctx context.Context) error {
 		return kubeclient.Watch(ctx, "ConfigMap "+configName, from, configs.Watch, only,
 			func(what kubewatch.EventType, m *corev1.ConfigMap) error {
@@ -282,10 +282,10 @@ func (k *client) endpointChanged(id types.NamespacedName, set func() error) erro
 		return err
 	}
 	if is, has := k.view.ownerOf(id); has && k.view.has(is) {
-		k.untold.add(is)
+		k.untold.addSoon(is)
 	}
 	if had && k.view.has(was) {
-		k.untold.add(was)
+		k.untold.addSoon(was)
 	}
 	return nil
 }
