@@ -91,6 +91,8 @@ type CapabilityState struct {
 	Created, Failed bool `json:",omitempty"`
 	// BuiltAt is when its program had been built, from which the time for its creation counts.
 	BuiltAt time.Time
+	// StartingAt is when its program was first not ready, after the capability had been ACTIVE; zero while it is ready.
+	StartingAt time.Time `json:",omitzero"`
 	// DeleteFailed is set while the deletion does not get on.
 	DeleteFailed bool                       `json:",omitempty"`
 	Issues       []ekstypes.CapabilityIssue `json:",omitempty"`

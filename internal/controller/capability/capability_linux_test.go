@@ -440,6 +440,9 @@ func TestCreationFails(t *testing.T) {
 			}
 			w.reconcile()
 			w.expect(ekstypes.CapabilityStatusCreateFailed, c.code, c.says)
+			if w.stopping != nil && !bounded(w.stopping) {
+				t.Error("the end of its program may take longer than a minute")
+			}
 			// That is final, and it can be deleted.
 			w.err, w.denied = nil, nil
 			w.reconcile()
@@ -452,16 +455,41 @@ func TestCreationFails(t *testing.T) {
 	}
 }
 
+func bounded(ctx context.Context) bool {
+	until, ok := ctx.Deadline()
+	return ok && time.Until(until) <= passTimeout
+}
+
+// TestProgramsThatAreNotReadyAgain has a program that was ready and is so no more: it is asked at intervals, and after
+// some time an issue says so.
+func TestProgramsThatAreNotReadyAgain(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, ekstypes.CapabilityTypeKro, nil)
+	p := &pass{c: w.c, row: w.row}
+	for _, step := range []struct {
+		created bool
+		later   time.Duration
+		pause   time.Duration
+		issues  int
+	}{
+		{false, 0, healthInterval, 0}, {true, 0, issueRetryInterval, 0},
+		{true, w.c.o.CreateTimeout - 1, issueRetryInterval, 0}, {true, time.Second, issueRetryInterval, 1},
+	} {
+		w.now = w.now.Add(step.later)
+		p.state.Created = step.created
+		pause, err := p.awaitProgram(t.Context())
+		if err != nil || pause != step.pause || len(p.state.Issues) != step.issues {
+			t.Errorf("%+v: again in %s, with %d issues: %v", step, pause, len(p.state.Issues), err)
+		}
+	}
+}
+
 // TestOnlyBuildsTakeAnHour has passes whose steps never end by themselves.
 func TestOnlyBuildsTakeAnHour(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, ekstypes.CapabilityTypeKro, nil)
 	w.denied = &AccessDenied{Reason: "nobody trusts you"}
 	w.reconcile()
-	bounded := func(ctx context.Context) bool {
-		until, ok := ctx.Deadline()
-		return ok && time.Until(until) <= passTimeout
-	}
 	if bounded(w.in) {
 		t.Error("a build may take a minute only")
 	}

@@ -53,14 +53,15 @@ func (p *pass) converge(ctx context.Context) (time.Duration, error) {
 	ctx, release := p.whileWanted(ctx)
 	defer release()
 	err := p.run(ctx)
+	ctx, cancel := context.WithTimeout(ctx, passTimeout) // run has built what takes longer
+	defer cancel()
 	switch {
 	case errors.Is(context.Cause(ctx), errUnwanted):
 		return 0, nil
 	case err == nil:
 		return refreshInterval, p.recordSuccess(ctx)
 	case errors.Is(err, errStarting):
-		return healthInterval, p.giveUpLate(ctx, &problem{issueOf(internalFailure,
-			string(p.row.Type)+" has been started and is not ready."), false})
+		return p.awaitProgram(ctx)
 	}
 	found := asProblem(err)
 	if found == nil {
@@ -68,6 +69,23 @@ func (p *pass) converge(ctx context.Context) (time.Duration, error) {
 	}
 	p.state.Issues = []ekstypes.CapabilityIssue{found.issue}
 	return issueRetryInterval, p.giveUpLate(ctx, found)
+}
+
+// awaitProgram returns when to look again at a program that is not ready. Nobody waits for that of a capability that
+// has been ACTIVE, and what keeps it from becoming ready may be there for good.
+func (p *pass) awaitProgram(ctx context.Context) (time.Duration, error) {
+	found := &problem{issueOf(internalFailure, string(p.row.Type)+" has been started and is not ready."), false}
+	if !p.state.Created || p.updating() {
+		return healthInterval, p.giveUpLate(ctx, found)
+	}
+	now := p.c.o.Now().UTC().Truncate(time.Millisecond)
+	if p.state.StartingAt.IsZero() {
+		p.state.StartingAt = now
+	}
+	if now.Sub(p.state.StartingAt) >= p.c.o.CreateTimeout {
+		p.state.Issues = []ekstypes.CapabilityIssue{found.issue}
+	}
+	return issueRetryInterval, nil
 }
 
 // asProblem returns what an error means for the health of the capability, nil for one that is tried again at once.
@@ -95,6 +113,7 @@ func (p *pass) recordSuccess(ctx context.Context) error {
 		p.c.log.Info("capability is active", "cluster", p.row.Cluster, "capability", p.row.Name, "type", p.row.Type,
 			"version", kro.Version)
 	}
+	p.state.StartingAt = time.Time{}
 	p.state.Created, p.state.Issues, p.state.Version, p.state.Change = true, nil, kro.Version, p.row.Change
 	if err := p.saveState(ctx); err != nil {
 		return err

@@ -74,8 +74,8 @@ func (*kernel) remove() error {
 	return nil
 }
 
-// replace makes the table what the rules say. No packet sees half of it: chains are written in parts, and the base chains
-// lead to them when they are complete. All rules but those of a refusedError are enforced.
+// replace makes the table what the rules say. No packet sees half of it: chains are written in parts, and the base
+// chains lead to them when they are complete. All rules but those of a refusedError are enforced.
 func (k *kernel) replace(r *ruleset) error {
 	conn, err := connect()
 	if err != nil {

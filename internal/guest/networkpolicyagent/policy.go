@@ -172,8 +172,8 @@ type knownPod struct {
 }
 
 // What the agent enforces is bounded for each pod, and for all pods of the node together, as tenants share it: in
-// addresses, exceptions and ports of entries. Pods with the same policies count once. Pods with more have no connections
-// but those to and from the node.
+// addresses, exceptions and ports of entries. Pods with the same policies count once. Pods with more have no
+// connections but those to and from the node.
 const (
 	maxOfPod  = 1 << 17
 	maxOfNode = 1 << 20

@@ -71,8 +71,8 @@ func (r resource[T]) follow(ctx context.Context, s *state) {
 	}
 }
 
-// missing says that the cluster does not have the resource. What is known stays: objects that go with their resource are
-// deleted one by one, and it may be about to be made anew.
+// missing says that the cluster does not have the resource. What is known stays: objects that go with their resource
+// are deleted one by one, and it may be about to be made anew.
 func (r resource[T]) missing(s *state) {
 	s.change(func() {
 		if *r.of(s) == nil {
