@@ -202,7 +202,7 @@ func (v *view) resolveCluster(ctx context.Context, name string) (
 	return out, existing, r.leftOut
 }
 
-// withEntriesOf returns what a policy comes to with the entries that it had. Some may deny: to have none would open pods.
+// withEntriesOf returns what a policy comes to with the entries that it had, as some may deny.
 func (w resolvedCluster) withEntriesOf(existing []*networkpolicy.ClusterPolicyEndpoint) resolvedCluster {
 	w.ingress, w.egress = nil, nil
 	for _, e := range existing {

@@ -218,8 +218,8 @@ func TestPoliciesOfTheClusterKeepTheirRules(t *testing.T) {
 	p := parseClusterPolicy(&unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "admin", "finalizers": []any{clusterFinalizer}},
 		"spec": map[string]any{"tier": "Admin", "priority": int64(1),
-			"subject": map[string]any{"namespaces": map[string]any{}}, "ingress": []any{map[string]any{"action": "Deny", "ports": rules, "from": []any{
-				map[string]any{"namespaces": map[string]any{}}}}}}}})
+			"subject": map[string]any{"namespaces": map[string]any{}}, "ingress": []any{map[string]any{
+				"action": "Deny", "ports": rules, "from": []any{map[string]any{"namespaces": map[string]any{}}}}}}}})
 	if err := k.view.setClusterPolicy(p); err != nil {
 		t.Fatal(err)
 	}

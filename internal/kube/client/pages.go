@@ -28,8 +28,8 @@ const (
 // EachPage lists objects page by page and calls each with every page, so that whoever needs little of them holds
 // little. Where the objects are so large that a page of them is refused (see MaxAnswer), pages become smaller; what all
 // pages may have together is bounded, too (see MaxList and MaxObjects). Pages are without objects that no API server of
-// Kubernetes would store, see IsPossible, and those that are too large to be read, see WithPartial. EachPage returns the
-// resource version from which a watch goes on.
+// Kubernetes would store, see IsPossible, and those that are too large to be read, see WithPartial. EachPage returns
+// the resource version from which a watch goes on.
 func EachPage[L interface {
 	runtime.Object
 	metav1.ListInterface

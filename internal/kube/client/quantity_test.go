@@ -62,7 +62,9 @@ func TestQuantitiesOfTenantsAreBounded(t *testing.T) {
 			_, err = pods.List(t.Context(), metav1.ListOptions{})
 			judge("a list", err)
 			read := 0
-			_, err = EachPage(t.Context(), metav1.ListOptions{}, pods.List, func(page *corev1.PodList) { read = len(page.Items) })
+			_, err = EachPage(t.Context(), metav1.ListOptions{}, pods.List, func(page *corev1.PodList) {
+				read = len(page.Items)
+			})
 			if err != nil || (read == 0) != refused {
 				t.Errorf("%d objects of pages: %v", read, err)
 			}
