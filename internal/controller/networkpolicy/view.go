@@ -146,8 +146,8 @@ func trimService(s *corev1.Service) *service {
 }
 
 // maxSize bounds what is kept of a cluster, in bytes: that of a hundred thousand pods with a dozen labels each. Of what
-// comes when there are three quarters of it, or when its namespace has a quarter, little is kept.
-const maxSize, maxGrown, maxOfNamespace = 128 << 20, 96 << 20, 32 << 20
+// comes when there are three quarters of it, or when its namespace has half, little is kept.
+const maxSize, maxGrown, maxOfNamespace = 128 << 20, 96 << 20, 64 << 20
 
 // count adjusts what the view has, and returns an error where that is too much.
 func (v *view) count(namespace string, objects, size int) error {

@@ -110,7 +110,7 @@ func (k *kernel) replaceWith(w *writer) (refused refusedError, err error) {
 	for _, name := range slices.Sorted(maps.Keys(w.rules.chains)) {
 		if k.built[name] == "" {
 			if err := w.buildChain(name, w.rules.chains[name]); err != nil {
-				refused = append(refused, fmt.Errorf("chain %s: %w", name, err))
+				refused = append(refused, fmt.Errorf("chain %s, whose pods have no connections: %w", name, err))
 				if targets[name], err = w.buildClosed(name); err != nil {
 					return nil, err
 				}
@@ -124,7 +124,10 @@ func (k *kernel) replaceWith(w *writer) (refused refusedError, err error) {
 		return nil, err
 	}
 	maps.DeleteFunc(k.built, func(name, _ string) bool { return targets[name] == "" })
-	return refused, w.collect(targets)
+	if err := w.collect(targets); err != nil {
+		refused = append(refused, fmt.Errorf("delete earlier rules: %w", err))
+	}
+	return refused, nil
 }
 
 // writer writes a table.

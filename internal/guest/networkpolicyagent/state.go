@@ -32,7 +32,8 @@ const retry, retryRefused = time.Second, 30 * time.Second
 // enforcer writes rules to the kernel.
 type enforcer interface{ replace(*ruleset) error }
 
-// refusedError is the error of chains that the kernel has refused. Their pods have no connections until it takes them.
+// refusedError is the error of what the kernel has refused. Pods whose chains it is have no connections until it takes
+// them, and all others what they are to have.
 type refusedError []error
 
 func (e refusedError) Error() string { return errors.Join(e...).Error() }
@@ -190,7 +191,7 @@ func (s *state) apply() (next time.Duration, err error) {
 		var refused refusedError
 		switch {
 		case errors.As(err, &refused): // all others are enforced
-			s.log.Errorf("Pods have no connections, as the kernel refuses their network policy rules: %v", err)
+			s.log.Errorf("The kernel has refused network policy rules, trying again: %v", err)
 			if s.applied = ""; next == 0 || next > retryRefused {
 				next = retryRefused
 			}
