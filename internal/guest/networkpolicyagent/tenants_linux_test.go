@@ -45,7 +45,7 @@ func TestOneTenantHoldsUpNoOther(t *testing.T) {
 		return direction{isolated: true, allow: compile(append(all, everywhere(false, always)), false)}
 	}
 	large := allow()
-	for i := range 4 {
+	for i := range 8 {
 		many.CIDR = netip.AddrFrom4([4]byte{10, 1, byte(i), 0}).String() + "/24"
 		large.allow = append(large.allow, compile([]networkpolicy.EndpointInfo{many}, false)...)
 	}
