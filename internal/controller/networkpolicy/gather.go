@@ -31,9 +31,10 @@ type resolver struct {
 	behind map[*service][]*pod
 	kept   int
 
-	// A namespace that is not the policy's own has a quarter of the steps, as others write what is there. current is the
-	// one that steps are about, and leftOut says which have more.
+	// A namespace that is not the policy's own has a quarter of the steps, as others write what is there, but for rules
+	// that deny: nobody is to get out of those. current is the one that steps are about, and leftOut says which have more.
 	current string
+	denies  bool
 	spent   map[string]int
 	leftOut error
 }
@@ -54,7 +55,7 @@ func (r *resolver) step(n int) bool {
 	if r.err != nil {
 		return false
 	}
-	if r.current != r.home {
+	if r.current != r.home && !r.denies {
 		if r.spent[r.current] += n; r.spent[r.current] > maxSteps/4 {
 			r.leftOut = tooLarge("the pods and services of namespace %q are left out: to compare them takes more than %d steps",
 				r.current, maxSteps/4)

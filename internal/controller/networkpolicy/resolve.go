@@ -100,6 +100,7 @@ var everywhere = []string{"0.0.0.0/0", "::/0"}
 
 // resolveIngress adds a rule of ingress of a policy for the selected pods, whose names its named ports are.
 func (r *resolver) resolveIngress(to *entries, of rule, selected []*pod) {
+	r.denies = of.action == networkpolicy.Deny
 	ports, named := numbered(of.ports), namedOf(of.ports)
 	if len(named) > 0 {
 		if len(selected) == 0 {
@@ -121,7 +122,7 @@ func (r *resolver) resolveIngress(to *entries, of rule, selected []*pod) {
 			to.add(x.block.CIDR, x.block.Except, ports)
 			continue
 		}
-		for _, from := range r.podsOf(x, of.action == networkpolicy.Deny) {
+		for _, from := range r.podsOf(x, r.denies) {
 			to.add(from.ip, nil, ports)
 		}
 	}
@@ -136,6 +137,7 @@ func addEverywhere(to *entries, ports []networkpolicy.Port) {
 // resolveEgress adds a rule of egress. Its named ports are those of each pod that it leads to; blocks of addresses have
 // none.
 func (r *resolver) resolveEgress(to *entries, of rule) {
+	r.denies = of.action == networkpolicy.Deny
 	ports, named := numbered(of.ports), namedOf(of.ports)
 	noneOfBlocks := len(of.ports) > 0 && len(ports) == 0
 	if len(of.peers) == 0 && !noneOfBlocks {
@@ -152,7 +154,7 @@ func (r *resolver) resolveEgress(to *entries, of rule) {
 			}
 			continue
 		}
-		for _, p := range r.podsOf(x, of.action == networkpolicy.Deny) {
+		for _, p := range r.podsOf(x, r.denies) {
 			all := ports
 			if len(named) > 0 {
 				all = unite(ports, r.portsOfAll([]*pod{p}, named))
