@@ -312,11 +312,12 @@ func checkGo(ctx context.Context, h Host) []Finding {
 
 var awsVersion = regexp.MustCompile(`aws-cli/(\d+)\.(\d+)\.`)
 
-// checkAWSCLI wants a command line that knows AWS_ENDPOINT_URL.
+// checkAWSCLI wants a command line that knows AWS_ENDPOINT_URL and what the documentation uses: access entries, pod
+// identity associations, versions of clusters. Debian 13 has 2.23.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 func checkAWSCLI(ctx context.Context, _ Host) []Finding {
-	const install = "apt-get install -y awscli   # or: " +
-		"https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+	const guide = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+	const install = "apt-get install -y awscli   # 1.37, 2.23 or newer; or: " + guide
 	path, err := exec.LookPath("aws")
 	if err != nil {
 		return warnFinding(install, "no aws command on the PATH")
@@ -328,11 +329,16 @@ func checkAWSCLI(ctx context.Context, _ Host) []Finding {
 	}
 	major, _ := strconv.Atoi(match[1])
 	minor, _ := strconv.Atoi(match[2])
-	if major == 1 && minor < 29 || major == 2 && minor < 13 {
-		return warnFinding("alias aws='aws --endpoint-url \"$AWS_ENDPOINT_URL\"'   # or install 1.29, 2.13 or newer",
-			"%s is too old to know AWS_ENDPOINT_URL and would call the real AWS", match[0][:len(match[0])-1])
+	version := strings.TrimSuffix(match[0], ".")
+	switch {
+	case major == 1 && minor < 29 || major == 2 && minor < 13:
+		return warnFinding("install 1.37, 2.23 or newer: "+guide+"   # or: alias aws='aws --endpoint-url "+
+			"\"$AWS_ENDPOINT_URL\"'", "%s is too old to know AWS_ENDPOINT_URL and would call the real AWS", version)
+	case major == 1 && minor < 37 || major == 2 && minor < 23:
+		return warnFinding("install 1.37, 2.23 or newer: "+guide,
+			"%s is too old for some commands of the documentation, such as aws eks describe-cluster-versions", version)
 	}
-	return okFinding("%s", match[0][:len(match[0])-1])
+	return okFinding("%s", version)
 }
 
 func kubectl(ctx context.Context, h Host) []Finding {

@@ -67,7 +67,9 @@ func TestClients(t *testing.T) {
 		says                   string
 	}{
 		{"aws", "aws", `echo "aws-cli/1.45.11 Python/3.11.7"`, OK, "aws-cli/1.45"},
-		{"aws", "aws", `echo "aws-cli/2.13.0 Python/3.11.7"`, OK, "aws-cli/2.13"},
+		{"aws", "aws", `echo "aws-cli/2.23.6 Python/3.13.5"`, OK, "aws-cli/2.23"},
+		{"aws", "aws", `echo "aws-cli/1.36.40 Python/3.11.7"`, Warn, "aws-cli/1.36 is too old for some commands"},
+		{"aws", "aws", `echo "aws-cli/2.13.0 Python/3.11.7"`, Warn, "aws-cli/2.13 is too old for some commands"},
 		{"aws", "aws", `echo "aws-cli/2.9.19 Python/3.11.2"`, Warn, "would call the real AWS"},
 		{"aws", "aws", `echo "aws-cli/1.28.9 Python/3.11.2"`, Warn, "would call the real AWS"},
 		{"aws", "aws", `echo "no module named awscli"; exit 1`, Warn, "no module named awscli"},

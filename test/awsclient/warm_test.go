@@ -124,8 +124,8 @@ func TestWarmServes(t *testing.T) {
 			t.Errorf("%s: served: %t\n%+v", command, !served, did)
 		}
 	}
-	if p := exec.Command("kill", fmt.Sprint(cli.warm.server.Process.Pid)); p.Run() != nil {
-		t.Fatal("the server is gone")
+	if err := cli.warm.server.Process.Kill(); err != nil {
+		t.Fatal(err)
 	}
 	_ = cli.warm.server.Wait() // it was killed
 	if did := shell(program, t.TempDir(), "$0 --version", cli.env...); did.Error != "exit status 1" {

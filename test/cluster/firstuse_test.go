@@ -138,7 +138,7 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:root"},"Action":"sts:AssumeRole"}]}`)
 	const devARN = "arn:aws:iam::111122223333:role/team/dev"
 	dev := filepath.Join(filepath.Dir(admin), "kubeconfig-dev")
-	// Not update-kubeconfig --role-arn: the aws of Debian 12 then asks the real STS, whatever --endpoint-url says.
+	// Not update-kubeconfig --role-arn, which names the session itself.
 	var assumed struct {
 		Credentials struct{ AccessKeyId, SecretAccessKey, SessionToken string }
 	}
@@ -164,7 +164,6 @@ func TestAccessIsGivenAndTakenAway(t *testing.T) {
 	}
 	expect("an unknown role", "You must be logged in to the server", "get", "pods")
 
-	// By the SDK: the aws of Debian 12 is older than access entries.
 	entries, principal, cluster := eks.NewFromConfig(d.Config()), aws.String(devARN), aws.String("access")
 	if _, err := entries.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster,
 		PrincipalArn: principal}); err != nil {

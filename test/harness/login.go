@@ -48,7 +48,7 @@ func (d *Daemon) KeepToken(kubeconfig string) {
 }
 
 // Token returns a token as `aws eks get-token` makes it, with variables such as "AWS_ACCESS_KEY_ID=..." in its
-// environment. It reads JSON, as the aws of Debian 12 prints nothing else.
+// environment. It reads JSON, as some versions of aws print nothing else.
 func (d *Daemon) Token(cluster string, variables ...string) string {
 	d.t.Helper()
 	out := d.Run("", "env", append(variables, "aws", "eks", "get-token", "--cluster-name", cluster, "--output", "json")...)

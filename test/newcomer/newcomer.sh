@@ -12,6 +12,7 @@ if grep '^fail' /tmp/doctor; then
 fi
 eval "$(coracle env)"
 aws sts get-caller-identity --query Account --output text
+aws eks describe-cluster-versions --query 'clusterVersions[].clusterVersion' --output text
 coracle demo
 # What make up has installed is all that the host needs.
 for program in runc iptables nft conntrack; do
