@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Step is a stage of a build.
@@ -108,18 +109,52 @@ func Milestones(report func(Progress)) func(Progress) {
 	}
 }
 
-// Printer reports progress to a person: in a terminal as a bar, elsewhere as a line per milestone.
-func Printer(w io.Writer, terminal bool) func(Progress) {
+// Printer reports progress to a person, with an estimate of what is left: in a terminal as a bar, elsewhere as a line
+// per milestone.
+func Printer(w io.Writer, terminal bool) func(Progress) { return printer(w, terminal, time.Now) }
+
+func printer(w io.Writer, terminal bool, now func() time.Time) func(Progress) {
+	left := estimator(now)
 	if !terminal {
-		return Milestones(func(p Progress) { fmt.Fprintf(w, "%3d%%  %s\n", p.Percent(), p) })
+		return Milestones(func(p Progress) { fmt.Fprintf(w, "%3d%%  %s%s\n", p.Percent(), p, left(p)) })
 	}
 	return func(p Progress) {
 		const width = 30
 		filled := p.Percent() * width / 100
 		bar := strings.Repeat("#", filled) + strings.Repeat(".", width-filled)
-		fmt.Fprintf(w, "\r\033[K[%s] %3d%%  %s", bar, p.Percent(), p)
+		fmt.Fprintf(w, "\r\033[K[%s] %3d%%  %s%s", bar, p.Percent(), p, left(p))
 		if p.Step == Ready {
 			fmt.Fprintln(w)
 		}
+	}
+}
+
+// estimator returns a function that tells how long a build will still take, such as ", about 3 min left", by how long
+// it has taken since its first package. It tells nothing of less than half a minute, or before a tenth is done.
+func estimator(now func() time.Time) func(Progress) string {
+	type begun struct {
+		step    Step
+		percent int
+		at      time.Time
+	}
+	var mu sync.Mutex
+	builds := make(map[string]begun) // by title
+	return func(p Progress) string {
+		mu.Lock()
+		defer mu.Unlock()
+		b, known := builds[p.Title]
+		if !known || b.step != p.Step {
+			builds[p.Title] = begun{p.Step, p.Percent(), now()}
+			return ""
+		}
+		done := p.Percent() - b.percent
+		if done < 10 {
+			return ""
+		}
+		left := now().Sub(b.at) * time.Duration(100-p.Percent()) / time.Duration(done)
+		if minutes := int(left.Round(time.Minute).Minutes()); minutes > 0 {
+			return fmt.Sprintf(", about %d min left", minutes)
+		}
+		return ""
 	}
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func build135() []Progress {
@@ -75,6 +76,33 @@ func TestPrinterInATerminalIsABar(t *testing.T) {
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the bar never was %q", want)
+		}
+	}
+}
+
+// A build that takes a second for each ten packages tells how many minutes are left.
+func TestPrinterEstimatesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, terminal := range []bool{false, true} {
+		var out strings.Builder
+		var now time.Time
+		show := printer(&out, terminal, func() time.Time { return now })
+		for _, p := range build135() {
+			now = now.Add(100 * time.Millisecond)
+			show(p)
+		}
+		for _, want := range []string{
+			"  0%  Kubernetes 1.35: compiling 0 of 2800 packages", // it is too early to tell
+			" 50%  Kubernetes 1.35: compiling 1556 of 2800 packages, about 3 min left",
+			" 80%  Kubernetes 1.35: compiling 2489 of 2800 packages, about 1 min left",
+			" 90%  Kubernetes 1.35: linking",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("nothing is %q", want)
+			}
+		}
+		if strings.Contains(out.String(), "compiling 0 of 2800 packages,") {
+			t.Error("an estimate before anything is done")
 		}
 	}
 }
