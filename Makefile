@@ -123,7 +123,7 @@ test-packages:
 
 .PHONY: test-all
 test-all: setup daemon test-daemon bundles node addons tested-addons ## all tests with every version of Kubernetes and the race detector, and each fuzz target for FUZZTIME
-	@scripts/setup debootstrap curl dig:bind9-dnsutils nc.openbsd:netcat-openbsd
+	@scripts/setup debootstrap systemd-nspawn:systemd-container curl dig:bind9-dnsutils nc.openbsd:netcat-openbsd
 	CGO_ENABLED=1 CORACLE_TEST=all CORACLE_TEST_BUILT=$(CURDIR) go test $(TESTBUILD) -race -timeout 120m ./...
 	@scripts/fuzz $(FUZZTIME)
 

@@ -102,11 +102,11 @@ func (d distribution) make(ctx context.Context) error {
 		name  string
 		write func(ctx context.Context, path string, files []file) error
 	}{
+		{"release-notes.md", d.writeNotes}, // first: CHANGELOG.md may lack the version
 		{d.name() + ".tar.gz", d.writeArchive},
 		{d.name() + ".image.tar", d.writeImage},
 		{d.name() + ".deb", d.writePackage},
 		{d.name() + ".rpm", d.writePackage},
-		{"release-notes.md", d.writeNotes},
 	} {
 		if !strings.HasSuffix(form.name, d.only) {
 			continue

@@ -9,33 +9,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/coracle-eks/coracle/internal/freeport"
 	"github.com/coracle-eks/coracle/internal/testenv"
-	"github.com/coracle-eks/coracle/kubernetes"
 	"github.com/coracle-eks/coracle/test/harness"
 )
 
 //go:embed newcomer.sh
 var readme string
 
-// archive is a script of what a user does who has downloaded Coracle.
-const archive = `set -eu
-cd /opt
-tar xzf /clone/coracle-*.tar.gz
-cd coracle-*
-./coracle up
-trap './coracle reset --yes' EXIT
-./coracle demo
-./coracle doctor`
-
-// runOn makes the root file system of a new Debian machine and runs a script there. It returns the output.
-func runOn(t *testing.T, suite, packages, script string, mounts, environment []string) string {
+// installDebian makes the root file system of a new Debian machine, with a script, and returns its path.
+func installDebian(t *testing.T, suite, packages, script string) (root string) {
 	t.Helper()
-	root := t.TempDir()
+	root = t.TempDir()
 	debootstrap := exec.Command("debootstrap", "--variant=minbase", "--include="+packages, suite, root)
 	if out, err := debootstrap.CombinedOutput(); err != nil {
 		t.Fatalf("install Debian (make test-all installs debootstrap): %v\n%s", err, out)
@@ -47,6 +35,13 @@ func runOn(t *testing.T, suite, packages, script string, mounts, environment []s
 	if err := os.WriteFile(filepath.Join(root, "script.sh"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return root
+}
+
+// runOn runs a script on a new Debian machine and returns the output.
+func runOn(t *testing.T, suite, packages, script string, mounts, environment []string) string {
+	t.Helper()
+	root := installDebian(t, suite, packages, script)
 	listen, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
@@ -63,8 +58,8 @@ func runOn(t *testing.T, suite, packages, script string, mounts, environment []s
 	return string(out)
 }
 
-// TestReadme does on new machines what the README says. Go, its caches and the repository are this machine's;
-// everything else is downloaded.
+// TestReadme does on new machines what the README says. Go, its caches, the repository and whom to trust in TLS are
+// this machine's; everything else is downloaded.
 func TestReadme(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.NeedsAll(t, "it installs Debian")
@@ -72,38 +67,13 @@ func TestReadme(t *testing.T) {
 		t.Run(suite, func(t *testing.T) {
 			out := runOn(t, suite, "ca-certificates,git,make", readme, []string{"clone", testenv.Root(),
 				"usr/local/go", goVariable(t, "GOROOT"), "go/mod", goVariable(t, "GOMODCACHE"),
-				"go/build", goVariable(t, "GOCACHE")},
+				"go/build", goVariable(t, "GOCACHE"), "etc/ssl/certs", "/etc/ssl/certs"},
 				[]string{"GOMODCACHE=/go/mod", "GOCACHE=/go/build", "GOPROXY=" + goVariable(t, "GOPROXY"),
 					"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"})
 			if !strings.Contains(out, "\n111122223333\n") {
 				t.Errorf("aws does not know its account:\n%s", out)
 			}
 		})
-	}
-}
-
-// TestArchive uses the archive of "make dist" on a machine without Go, without network, and without anything else that
-// Debian's smallest system lacks.
-func TestArchive(t *testing.T) {
-	testenv.NeedsRoot(t)
-	testenv.NeedsAll(t, "it installs Debian")
-	dist := t.TempDir()
-	cmd := exec.Command("go", "run", "./hack/dist", "--arch", runtime.GOARCH, "--version", "v0.0.0", "-o", dist,
-		kubernetes.Default)
-	cmd.Dir = testenv.Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make dist: %v\n%s", err, out)
-	}
-	sums := exec.Command("sha256sum", "--check", "SHA256SUMS")
-	sums.Dir = dist
-	if out, err := sums.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	out := runOn(t, "bookworm", "ca-certificates", archive, []string{"clone", dist},
-		[]string{"http_proxy=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1",
-			"no_proxy=127.0.0.1,.eks.amazonaws.com"})
-	if !strings.Contains(out, "docs/differences-from-aws.md says") {
-		t.Errorf("the tour did not end:\n%s", out)
 	}
 }
 
