@@ -91,6 +91,9 @@ type Endpoints interface {
 	// authenticator's webhooks, and the public internet, but to nothing else of this host. AWS calls it
 	// controlPlaneEgressMode AWS_MANAGED.
 	ManagedEgressSocket(clusterID string) string
+	// ServerSocket returns the unix socket at which the API server of a port is to take forwarded connections, whose
+	// first line has the address of the client.
+	ServerSocket(clusterID string, port int) string
 }
 
 // CloudProvider has the settings with which a cluster's cloud controller manager reaches the AWS APIs.

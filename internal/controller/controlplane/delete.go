@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/coracle-eks/coracle/internal/record"
@@ -51,7 +52,7 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 		return err
 	}
 	crashDetached.Here()
-	if err := os.RemoveAll(c.clusterDir(cluster.ID)); err != nil {
+	if err := errors.Join(c.removeSockets(ctx, cluster), os.RemoveAll(c.clusterDir(cluster.ID))); err != nil {
 		return err
 	}
 	crashDirectory.Here()
@@ -64,6 +65,23 @@ func (c *Controller) dismantle(ctx context.Context, cluster record.Cluster) erro
 	delete(c.encrypted, cluster.ID)
 	c.mu.Unlock()
 	c.log.Info("cluster is gone", "cluster", cluster.Name)
+	return nil
+}
+
+// removeSockets removes those that API servers have left behind: one that is killed cannot.
+func (c *Controller) removeSockets(ctx context.Context, cluster record.Cluster) error {
+	seen, err := c.planes.Get(ctx, cluster.Key())
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, port := range []int{seen.Value.ServerPort, seen.Value.StandbyPort} {
+		err := os.Remove(c.o.Endpoints.ServerSocket(cluster.ID, port))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -88,7 +88,7 @@ func New(o Options) (*Controller, error) {
 	}
 	return &Controller{o: o, rows: openTables(o.Store), balancer: balancing.NewReader(o.Store), process: &Process{
 		Host: o.Host, Name: ProcessName, Dir: o.Dir, LogFile: o.LogFile, Program: o.Program, MemoryLimit: "64MiB",
-		Revision: "2", // one of revision 1 has no metrics
+		Revision: "3", // one of revision 2 does not tell API servers the addresses of clients
 	}}, nil
 }
 
@@ -216,6 +216,12 @@ func (c *Controller) ManagedEgressSocket(clusterID string) string {
 		return ""
 	}
 	return filepath.Join(c.o.Dir, clusterID+"-managed.sock")
+}
+
+// ServerSocket returns the unix socket at which the API server of a port takes the connections that are forwarded to
+// it: [Forward.Socket].
+func (c *Controller) ServerSocket(clusterID string, port int) string {
+	return filepath.Join(c.o.Dir, fmt.Sprintf("%s-%d.sock", clusterID, port))
 }
 
 // metrics returns what answers for the metrics of a control plane; nil for nothing.

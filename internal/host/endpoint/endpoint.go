@@ -57,6 +57,9 @@ type Forward struct {
 	Listen    netip.AddrPort
 	// Target is the address that connections are forwarded to, in the host's namespace: "127.0.0.1:20001".
 	Target string
+	// Socket is the unix socket at which the server takes forwarded connections, each of which begins with a line that
+	// has the address of the client. Target is for a server that has none.
+	Socket string `json:",omitempty"`
 	// Allow are the sources that may connect; packets of others are dropped. Nil allows everybody.
 	Allow []netip.Prefix `json:",omitempty"`
 }

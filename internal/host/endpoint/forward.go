@@ -125,26 +125,26 @@ func (f *forwarder) serveConnection(client *connlimit.Conn) {
 		delete(f.joined, client)
 		f.mu.Unlock()
 	}()
-	server, err := f.connect()
+	server, err := f.connect(client)
 	if err != nil {
 		client.SetLinger(0) //nolint:errcheck // a reset says it better than an end
 		return
 	}
 	defer server.Close()
-	relayStreams(client, server.(*net.TCPConn))
+	relayStreams(client, server)
 }
 
 // connect connects to the server. One that is just being started again, or replaced by another, is waited for: there is
 // but one, where AWS has several.
-func (f *forwarder) connect() (net.Conn, error) {
+func (f *forwarder) connect(client net.Conn) (stream, error) {
 	deadline := time.Now().Add(dialTime)
 	wait := time.NewTicker(10 * time.Millisecond)
 	defer wait.Stop()
 	for {
 		f.mu.Lock()
-		target := f.spec.Target
+		spec := f.spec
 		f.mu.Unlock()
-		conn, err := dialer.DialContext(f.ctx, "tcp", target)
+		conn, err := spec.dialServer(f.ctx, client.RemoteAddr())
 		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(deadline) {
 			return conn, err
 		}
@@ -154,6 +154,26 @@ func (f *forwarder) connect() (net.Conn, error) {
 			return nil, err
 		}
 	}
+}
+
+// dialServer connects to the socket of the server, and tells it the address of the client. A server without a socket,
+// also one of an earlier version that has that of its predecessor, takes connections at its port, as from this host.
+func (f Forward) dialServer(ctx context.Context, client net.Addr) (stream, error) {
+	if f.Socket != "" {
+		if conn, err := dialer.DialContext(ctx, "unix", f.Socket); err == nil {
+			source := client.(*net.TCPAddr).AddrPort()
+			source = netip.AddrPortFrom(source.Addr().Unmap().WithZone(""), source.Port())
+			if _, err = io.WriteString(conn, source.String()+"\n"); err == nil {
+				return conn.(*net.UnixConn), nil
+			}
+			conn.Close()
+		}
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", f.Target)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
 }
 
 // admitClient registers the connection, if its source is allowed.

@@ -166,6 +166,7 @@ func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterCon
 	}
 	plane := row.Value
 	target := fmt.Sprintf("127.0.0.1:%d", plane.ServerPort)
+	socket := c.ServerSocket(cluster.ID, plane.ServerPort)
 	out.Forwards = []Forward{{Listen: localPort(plane), Target: target}}
 	if c.o.Namespace == nil {
 		return out, nil
@@ -190,7 +191,7 @@ func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterCon
 			}
 			out.private = append(out.private, a)
 			out.Forwards = append(out.Forwards, Forward{Namespace: leg, Listen: netip.AddrPortFrom(a, httpsPort),
-				Target: target})
+				Target: target, Socket: socket})
 		}
 	}
 	out.Egresses = []Egress{
@@ -208,7 +209,7 @@ func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterCon
 		}
 		out.Forwards = append(out.Forwards, Forward{
 			Namespace: c.o.Namespace(network.InternetNamespace), Listen: netip.AddrPortFrom(public, httpsPort),
-			Target: target, Allow: allow,
+			Target: target, Socket: socket, Allow: allow,
 		})
 	}
 	out.Names = map[string][]netip.Addr{strings.ToLower(Name(cluster)): known}
