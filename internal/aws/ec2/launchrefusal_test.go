@@ -109,7 +109,7 @@ func launchRefusals(f *instanceFixture) []refused {
 		{"group by a name that is none", run(func(in *ec2.RunInstancesInput) {
 			in.SubnetId, in.SecurityGroups = nil,
 				[]string{"web"}
-		}), "InvalidGroup.NotFound", "The security group 'web' does not exist in VPC"},
+		}), "InvalidGroup.NotFound", "The security group 'web' does not exist in default VPC"},
 		{"key unknown", run(func(in *ec2.RunInstancesInput) { in.KeyName = s("mine") }), "InvalidKeyPair.NotFound",
 			"The key pair 'mine' does not exist"},
 		{"profile name unknown", run(func(in *ec2.RunInstancesInput) {

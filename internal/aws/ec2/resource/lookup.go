@@ -25,7 +25,9 @@ func (s *Records) DefaultVPC(sc Scope) (*record.VPC, error) {
 
 // SecurityGroupNamed returns the group of that name in a VPC, the default VPC when vpcID is empty.
 func (s *Records) SecurityGroupNamed(sc Scope, vpcID, name string) (record.SecurityGroup, error) {
+	where := "VPC"
 	if vpcID == "" {
+		where = "default VPC"
 		vpc, err := s.DefaultVPC(sc)
 		if err != nil {
 			return record.SecurityGroup{}, err
@@ -45,7 +47,7 @@ func (s *Records) SecurityGroupNamed(sc Scope, vpcID, name string) (record.Secur
 	}
 	if len(found) == 0 {
 		return record.SecurityGroup{}, wire.Errorf("InvalidGroup.NotFound",
-			"The security group '%s' does not exist in VPC '%s'", name, vpcID)
+			"The security group '%s' does not exist in %s '%s'", name, where, vpcID)
 	}
 	return found[0], nil
 }
