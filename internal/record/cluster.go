@@ -4,6 +4,7 @@ import (
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/uuid"
 
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -70,6 +71,11 @@ type Cluster struct {
 	EncryptionKeyARN  string `json:",omitempty"`
 	EncryptionGrantID string `json:",omitempty"`
 
+	// CertificateAuthorities are those that the cluster is to trust, oldest first, and SigningAuthorityID is the ID of the
+	// one that is to sign. Both are empty until there has been a successor of the initial one: see Authorities.
+	CertificateAuthorities []CertificateAuthority `json:",omitempty"`
+	SigningAuthorityID     string                 `json:",omitempty"`
+
 	Tags map[string]string
 
 	// LastUpdateID is the newest Update of the cluster itself. It is the only one that may be in
@@ -82,6 +88,31 @@ type Cluster struct {
 
 	// Deleting is set by DeleteCluster and never unset.
 	Deleting bool
+}
+
+// CertificateAuthority is a certificate authority that a cluster is to trust.
+type CertificateAuthority struct {
+	ID        string
+	CreatedAt time.Time
+	CreatedBy ekstypes.CertificateAuthorityCreatedBy
+	// ActivatedAt is when it was last requested that it signs; zero if it was not.
+	ActivatedAt time.Time `json:",omitzero"`
+}
+
+// InitialAuthorityID returns the ID of the certificate authority with which EKS creates the cluster.
+func (c Cluster) InitialAuthorityID() string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(c.ARN()+"/"+c.ID+"/certificate-authority")).String()
+}
+
+// Authorities returns the certificate authorities that the cluster is to trust, oldest first, and the ID of the one
+// that is to sign.
+func (c Cluster) Authorities() (all []CertificateAuthority, signing string) {
+	if len(c.CertificateAuthorities) > 0 {
+		return c.CertificateAuthorities, c.SigningAuthorityID
+	}
+	signing = c.InitialAuthorityID()
+	return []CertificateAuthority{{ID: signing, CreatedAt: c.CreatedAt,
+		CreatedBy: ekstypes.CertificateAuthorityCreatedByEks}}, signing
 }
 
 // WantedVersion returns the minor version that the control plane should serve: Version, unless last, the update named

@@ -34,8 +34,13 @@ type ControlPlane struct {
 	StandbyPort int `json:"SparePort,omitempty"` // the name in stores of earlier versions
 	// PublicAddress is that of the public endpoint, kept while there is none; empty where machines have no network.
 	PublicAddress string `json:",omitempty"`
-	// CertificateAuthority is the cluster CA, PEM.
+	// CertificateAuthority has the certificates that clients of the cluster are to trust, PEM, oldest first.
 	CertificateAuthority []byte
+	// Authorities are the certificate authorities that all components of the control plane trust, oldest first, and
+	// SigningAuthorityID is the ID of the one whose certificates they have. Both are empty until there has been a
+	// successor of the initial one.
+	Authorities        []TrustedAuthority `json:",omitempty"`
+	SigningAuthorityID string             `json:",omitempty"`
 	// Version is the minor version that serves now, "1.35"; FullVersion what /version says.
 	Version     string
 	FullVersion string
@@ -56,6 +61,12 @@ type ControlPlane struct {
 	ObservedAt time.Time
 }
 
+// TrustedAuthority is a certificate authority that a control plane trusts.
+type TrustedAuthority struct {
+	ID          string
+	Certificate []byte // PEM
+}
+
 // Issues returns what is wrong with the cluster: what was found in it, and why its creation or deletion was given up.
 func (p ControlPlane) Issues() []ekstypes.ClusterIssue {
 	issues := slices.Clone(p.Health)
@@ -73,7 +84,7 @@ func ControlPlanes(s *store.Store) store.Table[ControlPlane] {
 }
 
 // ControlPlaneSecrets are the private keys of a cluster. They are made once, before anything that is signed with them,
-// and never change but for the encryption keys, newest first, and ServiceAccountKeys.
+// and never change but for the certificate authorities, the encryption keys, newest first, and ServiceAccountKeys.
 //
 // Writer: internal/controller/controlplane.
 type ControlPlaneSecrets struct {
@@ -83,6 +94,10 @@ type ControlPlaneSecrets struct {
 	CertificateAuthorityKey []byte
 	FrontProxyCA            []byte
 	FrontProxyCAKey         []byte
+	// CertificateAuthorityID is the ID of CertificateAuthority, which signs; empty for the initial one.
+	// OtherAuthorities are trusted, and sign nothing.
+	CertificateAuthorityID string          `json:",omitempty"`
+	OtherAuthorities       []AuthorityKeys `json:",omitempty"`
 	// ServiceAccountKey is the PEM private key that signs the service-account tokens in Secrets, which do not expire, and
 	// all others until there are ServiceAccountKeys.
 	ServiceAccountKey []byte
@@ -91,6 +106,13 @@ type ControlPlaneSecrets struct {
 	ServiceAccountKeys []ServiceAccountKey `json:",omitempty"`
 	// EncryptionKeys are 32-byte keys for Secrets at rest, newest first.
 	EncryptionKeys [][]byte
+}
+
+// AuthorityKeys are the certificate and the private key of a certificate authority, PEM.
+type AuthorityKeys struct {
+	ID          string
+	Certificate []byte
+	Key         []byte
 }
 
 // ServiceAccountKey is a key that signs service-account tokens, has signed some, or will.

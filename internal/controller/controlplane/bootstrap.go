@@ -127,7 +127,7 @@ func (c *Controller) metricsService(p plane) []*unstructured.Unstructured {
 	}
 	sum := sha256.Sum256([]byte(p.cluster.ID))
 	suffix := utilrand.SafeEncodeString(hex.EncodeToString(sum[:])[:5])
-	return append(extensionmetrics.Backend(suffix), extensionmetrics.APIService(p.keys.ca.PEM))
+	return append(extensionmetrics.Backend(suffix), extensionmetrics.APIService(p.keys.trusted.bundle()))
 }
 
 // aggregateMetrics applies the objects of the API of control plane metrics one after the other, and waits until it

@@ -37,7 +37,8 @@ const (
 
 // keys are a cluster's private keys, parsed.
 type keys struct {
-	ca, frontProxy *pki.Authority
+	ca, frontProxy *pki.Authority // that sign
+	trusted        authorities
 	serviceAccount serviceAccountKeys
 	encryption     [][]byte
 }
@@ -63,6 +64,9 @@ func (c *Controller) ensureKeys(ctx context.Context, cluster record.Cluster) (ke
 	secrets, err := c.rotateKeys(ctx, cluster, row.Value)
 	if err != nil {
 		return keys{}, fmt.Errorf("rotate the service-account keys of cluster %s: %w", cluster.Name, err)
+	}
+	if secrets, err = c.rotateAuthorities(ctx, cluster, secrets); err != nil {
+		return keys{}, fmt.Errorf("rotate the certificate authority of cluster %s: %w", cluster.Name, err)
 	}
 	k, err := parseSecrets(secrets)
 	if err != nil {
@@ -120,8 +124,7 @@ func makeSecrets(clusterID string, now time.Time, rsaKey func() (*rsa.PrivateKey
 		if err != nil {
 			return err
 		}
-		// The name and the kind of key are those of EKS's, which clients may show or check.
-		ca, err := pki.NewAuthorityWithKey(pki.Cluster, key, subjectOf("kubernetes"), now)
+		ca, err := newAuthority(key, now)
 		if err != nil {
 			return err
 		}
@@ -148,6 +151,9 @@ func parseSecrets(s record.ControlPlaneSecrets) (k keys, err error) {
 	if k.ca, err = pki.ParseAuthority(pki.Cluster, s.CertificateAuthority, s.CertificateAuthorityKey); err != nil {
 		return k, fmt.Errorf("certificate authority: %w", err)
 	}
+	if k.trusted, err = parseAuthorities(s); err != nil {
+		return k, fmt.Errorf("certificate authorities: %w", err)
+	}
 	if k.frontProxy, err = pki.ParseAuthority(pki.Cluster, s.FrontProxyCA, s.FrontProxyCAKey); err != nil {
 		return k, fmt.Errorf("front-proxy certificate authority: %w", err)
 	}
@@ -156,6 +162,12 @@ func parseSecrets(s record.ControlPlaneSecrets) (k keys, err error) {
 	}
 	k.encryption = s.EncryptionKeys
 	return k, nil
+}
+
+// newAuthority makes a certificate authority of a cluster. The name and the kind of key are those of EKS's, which
+// clients may show or check.
+func newAuthority(key *rsa.PrivateKey, now time.Time) (*pki.Authority, error) {
+	return pki.NewAuthorityWithKey(pki.Cluster, key, subjectOf("kubernetes"), now)
 }
 
 // subjectOf returns the subject of an authority, as kubeadm makes it.

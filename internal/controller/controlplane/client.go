@@ -56,7 +56,7 @@ func (c *Controller) restConfig(k keys, endpoint, user string, groups ...string)
 	}
 	return &rest.Config{
 		Host:            endpoint,
-		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.PEM, CertData: pair.Certificate, KeyData: pair.Key},
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.trusted.bundle(), CertData: pair.Certificate, KeyData: pair.Key},
 		QPS:             -1, // API priority and fairness decides, not the client
 	}, nil
 }

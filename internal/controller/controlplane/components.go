@@ -45,6 +45,7 @@ type plane struct {
 	public  net.IP // the address of its public endpoint; nil where machines have no network
 	network network
 	keys    keys
+	trust   string // the file with the certificate authorities that components trust
 	kms     string // the endpoint of its KMS plugin; empty without an encryption config
 }
 
@@ -112,6 +113,11 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 		out.configurations = append(out.configurations, dir)
 		return dir, err
 	}
+	trust, err := write(files{"ca.crt": p.keys.trusted.bundle()}) // not all read it again when it changes
+	if err != nil {
+		return out, err
+	}
+	p.trust = filepath.Join(trust, "ca.crt")
 	apiServer, err := c.apiServerArgs(p, write)
 	if err != nil {
 		return out, fmt.Errorf("configure %s: %w", kubeAPIServer, err)
@@ -135,8 +141,7 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 		kubeScheduler:          {"system:kube-scheduler", "kube-scheduler"},
 		cloudControllerManager: {userCloudController, "cloud-controller-manager"},
 	} {
-		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p.cluster.ID, p.serverURL(), user.name,
-			user.certificate); err != nil {
+		if kubeconfigs[component+".kubeconfig"], err = c.kubeconfig(p, user.name, user.certificate); err != nil {
 			return out, err
 		}
 	}
@@ -233,7 +238,7 @@ func (c *Controller) servingFlags(p plane, port int) []string {
 		"--secure-port=" + strconv.Itoa(port),
 		"--tls-cert-file=" + c.clusterDir(p.cluster.ID, "pki", "health.crt"),
 		"--tls-private-key-file=" + c.clusterDir(p.cluster.ID, "pki", "health.key"),
-		"--client-ca-file=" + c.clusterDir(p.cluster.ID, "pki", "ca.crt"),
+		"--client-ca-file=" + p.trust,
 		"--authentication-skip-lookup=true",
 		"--v=2",
 	}
@@ -344,7 +349,7 @@ func (c *Controller) apiServerArgs(p plane, write func(files) (string, error)) (
 		"--authentication-config=" + filepath.Join(dir, "authentication.yaml"),
 		"--authorization-config=" + filepath.Join(dir, "authorization.yaml"),
 		"--bind-address=127.0.0.1",
-		"--client-ca-file=" + pki("ca.crt"),
+		"--client-ca-file=" + p.trust,
 		// The last two are on by themselves (kubernetes/source): an API server without them is not to start.
 		"--enable-admission-plugins=NodeRestriction,ExtendedResourceToleration,CoracleBuiltInGroups,CoracleOwnNames",
 		"--enable-aggregator-routing=true",
@@ -358,7 +363,7 @@ func (c *Controller) apiServerArgs(p plane, write func(files) (string, error)) (
 		"--etcd-count-metric-poll-period=0",
 		"--etcd-db-metric-poll-interval=0",
 		"--event-ttl=" + eventTTL(cluster),
-		"--kubelet-certificate-authority=" + pki("ca.crt"),
+		"--kubelet-certificate-authority=" + p.trust,
 		"--kubelet-client-certificate=" + pki("kube-apiserver-kubelet-client.crt"),
 		"--kubelet-client-key=" + pki("kube-apiserver-kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP,Hostname,ExternalIP",
@@ -467,7 +472,7 @@ func (c *Controller) controllerManagerArgs(p plane, kubeconfig string) []string 
 		// would wait for one.
 		"--node-monitor-period=1s",
 		"--profiling=false",
-		"--root-ca-file="+pki("ca.crt"),
+		"--root-ca-file="+p.trust,
 		"--service-account-private-key-file="+pki("sa.key"),
 		"--use-service-account-credentials=true",
 	)

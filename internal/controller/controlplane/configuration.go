@@ -62,14 +62,14 @@ func (c *Controller) removeConfigurations(clusterID string, used []string) error
 }
 
 // kubeconfig returns the kubeconfig with which a component reaches the API server.
-func (c *Controller) kubeconfig(clusterID, endpoint, user, certificate string) ([]byte, error) {
-	pki := func(name string) string { return c.clusterDir(clusterID, "pki", name) }
+func (c *Controller) kubeconfig(p plane, user, certificate string) ([]byte, error) {
+	pki := func(name string) string { return c.clusterDir(p.cluster.ID, "pki", name) }
 	return yaml.Marshal(map[string]any{
 		"apiVersion":      "v1",
 		"kind":            "Config",
 		"current-context": user,
 		"clusters": []any{map[string]any{"name": "kubernetes", "cluster": map[string]any{
-			"server": endpoint, "certificate-authority": pki("ca.crt"),
+			"server": p.serverURL(), "certificate-authority": p.trust,
 		}}},
 		"users": []any{map[string]any{"name": user, "user": map[string]any{
 			"client-certificate": pki(certificate + ".crt"), "client-key": pki(certificate + ".key"),

@@ -9,10 +9,10 @@
 // Each step in the life of a cluster is idempotent:
 //
 //  1. converge.go: [Controller.Converge] creates the control plane and marks it Ready (create.go, ports.go), maintains
-//     it (a changed VPC configuration or flag, a certificate that is about to expire, a service-account key that is
-//     to be replaced: rotation.go), replaces its components with those of another minor version (upgrade.go,
-//     handover.go), and ends the updates that requested it. If the new version does not become healthy, the old one
-//     keeps serving.
+//     it (a changed VPC configuration or flag, a certificate that is about to expire, a service-account key or a
+//     certificate authority that is to be replaced: rotation.go, authorities.go), replaces its components with those of
+//     another minor version (upgrade.go, handover.go), and ends the updates that requested it. If the new version does
+//     not become healthy, the old one keeps serving.
 //  2. delete.go: deletes everything that was created, the records last.
 //
 // The components are processes of a [Host] that outlive the daemon: a daemon that restarts computes the same

@@ -71,6 +71,9 @@ func (c *Controller) Converge(
 	if err := c.recordAccepted(ctx, p); err != nil {
 		return err
 	}
+	if err := c.recordAuthorities(ctx, p); err != nil {
+		return err
+	}
 	if err := c.exposeEndpoint(ctx, cluster); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func issueCode(err error) ekstypes.ClusterIssueCode {
 
 // awaitHealthy waits until a component other than the API server says that it is well.
 func (c *Controller) awaitHealthy(ctx context.Context, p plane, name string) error {
-	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: p.keys.ca.PEM}}
+	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: p.keys.trusted.bundle()}}
 	clients, err := client.New(config, p.cluster.Name, "")
 	if err != nil {
 		return err

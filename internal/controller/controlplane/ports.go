@@ -117,7 +117,7 @@ func (c *Controller) recordAddresses(ctx context.Context, p *plane, publicAddres
 	return c.observe(ctx, p.cluster, func(o *record.ControlPlane) {
 		o.Port, o.ServerPort, o.StandbyPort = p.port, p.server, p.standby
 		o.PublicAddress, o.Endpoint = publicAddress, p.endpoint()
-		o.CertificateAuthority = p.keys.ca.PEM
+		o.CertificateAuthority = p.keys.trusted.bundle()
 		o.ClusterSecurityGroupID, o.NetworkInterfaceIDs = p.network.securityGroup, p.network.interfaceIDs()
 	})
 }

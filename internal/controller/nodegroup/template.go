@@ -29,7 +29,7 @@ import (
 // finds the one that there is, and writes down which. The description of a version says what went into it: none is made
 // twice.
 func (g *group) ensureTemplateVersion(ctx context.Context, want record.NodegroupTemplate) error {
-	hash, err := g.templateHash(want)
+	hash, err := g.templateHash(ctx, want)
 	if err != nil {
 		return err
 	}
@@ -83,13 +83,23 @@ func (g *group) ensureTemplateVersion(ctx context.Context, want record.Nodegroup
 	return g.saveState(ctx)
 }
 
-// templateHash returns a hash of all that nodes are made from and that can change.
-func (g *group) templateHash(want record.NodegroupTemplate) (string, error) {
+// templateHash returns a hash of all that nodes are made from and that can change: the certificate authorities of the
+// cluster, once there has been another than the initial one.
+func (g *group) templateHash(ctx context.Context, want record.NodegroupTemplate) (string, error) {
+	plane, err := g.c.planes.Get(ctx, g.cluster.Key())
+	if err != nil {
+		return "", err
+	}
+	var authorities []byte
+	if len(plane.Value.Authorities) > 0 {
+		authorities = plane.Value.CertificateAuthority
+	}
 	text, err := json.Marshal(struct {
-		Template record.NodegroupTemplate
-		Labels   map[string]string
-		Taints   []ekstypes.Taint
-	}{want, g.row.Labels, g.row.Taints})
+		Template    record.NodegroupTemplate
+		Labels      map[string]string
+		Taints      []ekstypes.Taint
+		Authorities []byte `json:",omitempty"`
+	}{want, g.row.Labels, g.row.Taints, authorities})
 	sum := sha256.Sum256(text)
 	return "eks:" + hex.EncodeToString(sum[:8]), err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
 
@@ -16,6 +17,7 @@ import (
 type clusterClient struct {
 	*client.Client
 	authentication authenticationv1client.AuthenticationV1Interface
+	authority      string // the ID of the certificate authority that signed when they were made
 }
 
 // clients keeps clients of the API servers of clusters.
@@ -31,7 +33,7 @@ func (k *clients) of(ctx context.Context, c record.Cluster) (*clusterClient, err
 	k.mu.Lock()
 	known := k.byID[c.ID]
 	k.mu.Unlock()
-	if known != nil {
+	if known != nil && known.authority == c.SigningAuthorityID {
 		return known, nil
 	}
 	config, err := k.config(ctx, c)
@@ -49,18 +51,23 @@ func (k *clients) of(ctx context.Context, c record.Cluster) (*clusterClient, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if known = k.byID[c.ID]; known != nil { // made by another at the same time
+	known = k.byID[c.ID]
+	if known != nil && known.authority == c.SigningAuthorityID { // made by another at the same time
 		made.Close()
 		return known, nil
 	}
-	k.byID[c.ID] = &clusterClient{made, authentication}
+	if known != nil {
+		known.Close()
+	}
+	k.byID[c.ID] = &clusterClient{made, authentication, c.SigningAuthorityID}
 	return k.byID[c.ID], nil
 }
 
-// dropUnreachable drops clients whose request has got no answer: the API server may be elsewhere now.
+// dropUnreachable drops clients whose request has got no answer, or whose certificate is not accepted: the API server
+// may be elsewhere now, or have forgotten the authority that has signed the certificate.
 func (k *clients) dropUnreachable(clusterID string, used *clusterClient, err error) {
 	var unreachable *client.Unreachable
-	if !errors.As(err, &unreachable) {
+	if !errors.As(err, &unreachable) && !apierrors.IsUnauthorized(err) {
 		return
 	}
 	k.mu.Lock()
