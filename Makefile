@@ -83,6 +83,12 @@ default-bundle:
 node: ## build what runs on nodes, and the node image (some minutes, once; downloads 48 MB of Debian packages)
 	@$(BUILD) run ./hack/build node -o $(CORACLE_NODE) --ldflags '$(STAMP)'
 
+# What is checked in is what the daemon serves, so that a build needs no Node.
+.PHONY: console
+console: ## build the console of its sources, into internal/console/dist (takes npm)
+	@scripts/setup --only npm
+	cd console && npm ci --no-audit --no-fund --ignore-scripts && npm run build
+
 .PHONY: addons
 addons: ## build ahead what add-ons run, which a daemon builds when it needs it (ten minutes, once)
 	@$(BUILD) run ./hack/build components -o $(CORACLE_NODE)
@@ -95,7 +101,7 @@ bundles: ## build every version of Kubernetes (about four minutes each, once)
 
 .PHONY: setup
 setup: ## install what the tests need and this machine lacks (aws, kubectl, nft, ...)
-	@if [ "$$(id -u)" = 0 ]; then scripts/setup nft:nftables; else scripts/setup; fi
+	@if [ "$$(id -u)" = 0 ]; then scripts/setup nft:nftables chromium; else scripts/setup; fi
 
 .PHONY: goflags
 goflags: ## print the flags of the Go command, with which one by hand finds what is compiled
@@ -108,6 +114,7 @@ test-unit: ## run the tests that need Go alone: no root, no network, no setup; a
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
 	@$(MAKE) -k -j 2 test-nodes test-packages
+	@if command -v npm >/dev/null; then cd console && npm ci --no-audit --no-fund --ignore-scripts && npm test; fi
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
 # What has nodes is in a lane of its own, the longest first, lest nodes of several packages wait for each other; some
@@ -161,7 +168,7 @@ check: ## format, vet, lint, spelling, Markdown, checksums of modules, and who m
 	go vet $(TESTBUILD) ./...
 	cd examples/controller && go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
-	@$(MAKE) lint lint-docs
+	@$(MAKE) lint lint-docs check-console
 	go mod verify
 	go test ./internal/importrules
 
@@ -174,11 +181,20 @@ lint: ## run golangci-lint (.golangci.yml says which linters)
 # Vale parses code with C libraries, which we do not use but have to build.
 .PHONY: lint-docs
 lint-docs: ## check the spelling and the structure of the documentation
-	@git ls-files -z -- ':!*.go' ':!*.sum' ':!**/testdata/**' | \
+	@git ls-files -z -- ':!*.go' ':!*.sum' ':!**/testdata/**' ':!internal/console/dist' ':!console/package-lock.json' | \
 		xargs -0 go run $(MISSPELL) -locale US -error -i cancelled,harbour
 	@git ls-files -z -- '*.md' ':!**/testdata/**' | \
 		CGO_ENABLED=1 xargs -0 go run $(VALE) --config hack/vale/vale.ini --output line
 	@git ls-files -z -- '*.md' ':!.github/**' ':!**/testdata/**' | xargs -0 go run ./hack/markdown
+
+# The lint rules and the types of the console, and whether what is checked in is what its sources make.
+.PHONY: check-console
+check-console: ## lint the console, and compare what is checked in with a build of its sources (takes npm)
+	@scripts/setup --only npm
+	cd console && npm ci --no-audit --no-fund --ignore-scripts && npm run lint
+	@built=$$(mktemp -d) && trap 'rm -rf "$$built"' EXIT && cd console && CONSOLE_OUT=$$built npm run build && \
+		diff -r "$$built" ../internal/console/dist || \
+		{ echo "internal/console/dist is not what console makes: run \"make console\""; exit 1; }
 
 .PHONY: vulnerabilities
 vulnerabilities: ## look for known vulnerabilities in what every module calls (needs the network)

@@ -2,6 +2,9 @@ module github.com/coracle-eks/coracle
 
 go 1.26.3
 
+// Packages of npm, some of which have Go programs.
+ignore ./console/node_modules
+
 require (
 	github.com/DataDog/sketches-go v1.4.8
 	github.com/ProtonMail/go-crypto v1.5.2

@@ -69,7 +69,8 @@ func newRootCommand() *cobra.Command {
 	cmd.PersistentFlags().String("data-dir", "", "`directory` of everything that belongs to one daemon (default "+
 		datadir.Default()+") [CORACLE_DATA_DIR]")
 	cmd.AddCommand(
-		upCommand(), downCommand(), serveCommand(), envCommand(), trustCommand(), statusCommand(), auditCommand(),
+		upCommand(), downCommand(), serveCommand(), envCommand(), trustCommand(), statusCommand(),
+		consoleCommand(), auditCommand(),
 		fieldsCommand(), deniedCommand(), identityCommand(),
 		execCommand(), demoCommand(), doctorCommand(), debugCommand(),
 		accountCommand(), interruptCommand(), patchCommand(), bundlesCommand(), imagesCommand(), backupCommand(),

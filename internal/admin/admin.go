@@ -4,6 +4,7 @@
 //	POST /accounts       creates an account; answers its root access key
 //	GET  /backup         the archive of package backup
 //	GET  /backup/volumes the same, with the content of volumes and snapshots
+//	POST /console        makes a link that signs in to the console; answers ConsoleLink
 //	GET  /debug/dump     Dump
 //	GET  /debug/pprof/…  profiles of the Go runtime
 //	GET  /denials        []Denial of an account

@@ -87,6 +87,12 @@ func (d daemon) Denials(_ context.Context, account string) ([]Denial, error) {
 		{Principal: "b", Action: "sts:AssumeRole", Resource: "r", Policy: "p", Statement: "S",
 			Reason: "with an explicit deny in the role trust policy"}}, nil
 }
+func (d daemon) ConsoleLink(_ context.Context, account string) (ConsoleLink, error) {
+	if account == "none" {
+		return ConsoleLink{}, &Refused{"there is no account none"}
+	}
+	return ConsoleLink{URL: "http://127.0.0.1:4566/console/#code=" + account, Expires: time.Unix(60, 0).UTC()}, nil
+}
 func (d daemon) Stop() { close(d.stopped) }
 func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
 	if a == "taken" {
@@ -343,6 +349,19 @@ func TestFargatePodsArePatched(t *testing.T) {
 	var refused *Refused
 	if _, err := c.PatchFargate(t.Context(), PatchRequest{Cluster: "demo", Profile: "none"}); !errors.As(err, &refused) {
 		t.Errorf("another profile: %v", err)
+	}
+}
+
+func TestConsoleLink(t *testing.T) {
+	t.Parallel()
+	c := serve(t, daemon{})
+	var refused *Refused
+	if _, err := c.ConsoleLink(t.Context(), "none"); !errors.As(err, &refused) {
+		t.Errorf("of no account: %v", err)
+	}
+	want := ConsoleLink{URL: "http://127.0.0.1:4566/console/#code=1", Expires: time.Unix(60, 0).UTC()}
+	if got, err := c.ConsoleLink(t.Context(), "1"); err != nil || got != want {
+		t.Errorf("got %+v (%v), want %+v", got, err, want)
 	}
 }
 

@@ -36,6 +36,9 @@ type Daemon interface {
 	// PatchFargate has Fargate pods leave their machines. The error of a cluster or profile that is not there is a
 	// *Refused.
 	PatchFargate(ctx context.Context, q PatchRequest) (Patched, error)
+	// ConsoleLink makes a link that signs in to the console once, as the root user of an account. The error of an
+	// account that is not there is a *Refused.
+	ConsoleLink(ctx context.Context, account string) (ConsoleLink, error)
 	// Denials returns what policies refused in an account. The error of one that is not there is a *Refused.
 	Denials(ctx context.Context, account string) ([]Denial, error)
 	// Metrics serves the metrics of the daemon for Prometheus.
@@ -161,6 +164,15 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 		p, err := d.PatchFargate(r.Context(), q)
 		answer(w, p, err)
+	})
+	mux.HandleFunc("POST /console", func(w http.ResponseWriter, r *http.Request) {
+		var q consoleRequest
+		if err := decodeRequest(w, r, &q); err != nil {
+			answer(w, nil, err)
+			return
+		}
+		link, err := d.ConsoleLink(r.Context(), q.Account)
+		answer(w, link, err)
 	})
 	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) {
 		all, err := d.Denials(r.Context(), r.URL.Query().Get("account"))

@@ -29,9 +29,11 @@ import (
 	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/catalog"
 	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
+	"github.com/coracle-eks/coracle/internal/console"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
+	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/process"
@@ -77,6 +79,9 @@ type daemon struct {
 	host      *host
 	catalog   *catalog.Catalog // of add-ons
 	clusters  *clusters
+
+	apiServers *clusterproxy.Proxy // of clusters, for clients that reach nothing else of this host, and the console
+	console    *console.Console
 }
 
 // Serve runs a daemon until ctx ends or a client asks it to stop. Clusters keep running.
@@ -197,6 +202,8 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.clusters.close()) }()
+	d.apiServers = clusterproxy.New(d.store, d.log)
+	d.console = d.newConsole()
 
 	return d.serve(ctx, listener, scrapes, webhooks)
 }

@@ -17,19 +17,19 @@ func (d *daemon) serveVPCs(ctx context.Context, apis *endpoint.APIs, handler htt
 		d.log)
 }
 
-// outsideVPCs adds to the daemon's own endpoint what is for clients that reach nothing else of this host: inside VPCs,
-// publicAccessCidrs would not hold.
+// outsideVPCs adds to the daemon's own endpoint the console, and what is for clients that reach nothing else of this
+// host: inside VPCs, publicAccessCidrs would not hold.
 func (d *daemon) outsideVPCs(handler http.Handler) http.Handler {
+	handler = d.serveConsole(handler)
 	if d.settings.AdvertiseAddress == "" {
 		return handler
 	}
-	clusters := clusterproxy.New(d.store, d.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.settings.AdvertiseAddress == Auto || d.settings.AdvertiseAddress == r.Host {
 			r = r.WithContext(clusterproxy.NewContext(r.Context(), r.Host))
 		}
 		if strings.HasPrefix(r.URL.Path, clusterproxy.Prefix) {
-			clusters.ServeHTTP(w, r)
+			d.apiServers.ServeHTTP(w, r)
 			return
 		}
 		handler.ServeHTTP(w, r)

@@ -314,6 +314,8 @@ var Rules = []Rule{
 	{"internal/kube/apiserver", []string{"internal/kube/client", "internal/reconcile", "internal/record",
 		"internal/recovery", "internal/store"},
 		[]string{"github.com/aws", "os/exec"}, "connections to the API servers of clusters, for any controller"},
+	{"internal/console", []string{"internal/record", "internal/store"}, outside,
+		"the console's files, sign-in, and requests for API servers; who signs, verifies and sends on is given to it"},
 	{"internal/kube/clusterproxy", []string{"internal/connlimit", "internal/record", "internal/store"},
 		[]string{"github.com/aws", "os/exec"},
 		"it sends requests on to API servers, whoever asks"},

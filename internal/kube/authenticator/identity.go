@@ -51,6 +51,18 @@ type callerIdentity struct {
 	UserID  string `xml:"UserId" json:"UserId"`
 }
 
+// Caller returns who signed the text of a token for the cluster with a name, for a request that is sent on to the API
+// server of the cluster, which authenticates it again. The error is about the token where refused is set.
+func (a *Authenticator) Caller(ctx context.Context, text, clusterName string) (id Identity, refused bool, err error) {
+	token, err := ParseToken(text, a.now(), a.own)
+	if err != nil {
+		return Identity{}, true, err
+	}
+	id, err = a.identify(ctx, token, clusterName)
+	var answer *stsError
+	return id, errors.As(err, &answer) && !answer.transient(), err
+}
+
 // identify asks STS who signed the token. A token carries the names of the signed headers but
 // not their values; the signature is good only with the value it was made for. That is the
 // cluster's name, or its ID in tokens of `aws eks get-token --cluster-id`.

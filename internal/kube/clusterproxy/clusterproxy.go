@@ -110,6 +110,13 @@ func New(s *store.Store, log *slog.Logger) *Proxy {
 // ServeHTTP sends a request on to the API server of the cluster that its path names.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
+	http.StripPrefix(Prefix+id, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.ServeCluster(w, r, id)
+	})).ServeHTTP(w, r)
+}
+
+// ServeCluster sends a request, whose path is one of Kubernetes, on to the API server of the cluster with an ID.
+func (p *Proxy) ServeCluster(w http.ResponseWriter, r *http.Request, id string) {
 	to, err := p.find(r.Context(), id)
 	if err != nil {
 		p.Error(w, r, err)
@@ -146,7 +153,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusContinue)
 		r.Header.Del("Expect")
 	}
-	http.StripPrefix(Prefix+id, handler).ServeHTTP(w, r)
+	handler.ServeHTTP(w, r)
 }
 
 // Error answers a request that cannot be sent on, as an API server does. It implements proxy.ErrorResponder.

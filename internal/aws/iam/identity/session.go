@@ -48,9 +48,10 @@ type Session struct {
 	// that was passed to it, or one of its own. Nobody else has its credentials; they are good inside this process only.
 	Service   string `json:"x,omitempty"`
 	Forwarded bool   `json:"y,omitempty"`
-	// LongTerm is set when the caller that Forwarded is about signed with an access key, not in a session.
+	// LongTerm is set when the session may do what its principal may with an access key: when the caller that Forwarded
+	// is about signed with one, not in a session, and in sessions of the console.
 	LongTerm bool `json:"l,omitempty"`
-	// Key is the ID of that access key.
+	// Key is the ID of that access key. The session ends with it.
 	Key string `json:"z,omitempty"`
 }
 

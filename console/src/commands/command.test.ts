@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { awsCommand, cloudFormationResource, kubectlCommand, optionName, quote } from "./command";
+
+test.each([
+  ["web", "web"],
+  ["", "''"],
+  ["two words", "'two words'"],
+  ["it's", `'it'\\''s'`],
+  ["$(rm -rf /)", "'$(rm -rf /)'"],
+  ["arn:aws:iam::111122223333:role/x", "arn:aws:iam::111122223333:role/x"],
+])("%s is quoted", (word, quoted) => {
+  expect(quote(word)).toBe(quoted);
+});
+
+test.each([
+  ["name", "name"],
+  ["clusterName", "cluster-name"],
+  ["resourcesVpcConfig", "resources-vpc-config"],
+  ["VpcId", "vpc-id"],
+  ["DBInstanceIdentifier", "db-instance-identifier"],
+  ["PolicyARNs", "policy-arns"],
+  ["kubernetesNetworkConfig", "kubernetes-network-config"],
+])("%s is the option --%s", (member, option) => {
+  expect(optionName(member)).toBe(option);
+});
+
+test("a short command is a line", () => {
+  expect(awsCommand("eks", "describe-cluster", { name: "web", x: undefined }, "eu-west-1").text).toBe(
+    "aws eks describe-cluster --name web --region eu-west-1",
+  );
+});
+
+test("a long one has a line for each option", () => {
+  const { text } = awsCommand("eks", "create-nodegroup", {
+    clusterName: "web",
+    subnets: ["subnet-1", "subnet-2"],
+    scalingConfig: { minSize: 1, maxSize: 3 },
+    tags: { "it's": "mine" },
+    force: false,
+  });
+  expect(text).toBe(
+    [
+      "aws eks create-nodegroup \\",
+      "  --cluster-name web \\",
+      "  --subnets subnet-1 subnet-2 \\",
+      `  --scaling-config '{"minSize":1,"maxSize":3}' \\`,
+      `  --tags '{"it'\\''s":"mine"}' \\`,
+      "  --no-force",
+    ].join("\n"),
+  );
+});
+
+test("kubectl gets its words quoted", () => {
+  expect(kubectlCommand("web", "get", "pods", "-l", "app in (a)").text).toBe(
+    "kubectl --context web get pods -l 'app in (a)'",
+  );
+});
+
+test("a resource of CloudFormation is YAML", () => {
+  expect(cloudFormationResource("Cluster", "AWS::EKS::Cluster", { Name: "web", Version: undefined }).text).toBe(
+    "Resources:\n  Cluster:\n    Type: AWS::EKS::Cluster\n    Properties:\n      Name: web\n",
+  );
+});

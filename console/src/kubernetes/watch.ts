@@ -1,0 +1,142 @@
+// Objects that are followed: listed once, then watched, over a WebSocket that is opened again when it ends.
+import { useEffect, useState } from "react";
+import { type KubernetesClient, type ListOptions, StatusError, useKubernetes } from "./client";
+import { type KubernetesObject, type Resource, resourcePath } from "./objects";
+
+export interface WatchEvent<T> {
+  type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR";
+  object: T;
+}
+
+/** What is followed. Items are in no order. */
+export interface Watched<T> {
+  items: T[];
+  /** The first list is on its way. */
+  loading: boolean;
+  /** Why the list cannot be read, or followed, now. */
+  error: Error | null;
+}
+
+const firstDelay = 500;
+const lastDelay = 15_000;
+/** What changes together is shown together, in milliseconds. */
+const frame = 50;
+
+/** Follow lists and watches a resource until it is stopped, and tells what is there whenever that changes. */
+export function follow<T extends KubernetesObject>(
+  client: KubernetesClient,
+  resource: Resource,
+  namespace: string | undefined,
+  options: ListOptions,
+  tell: (watched: Watched<T>) => void,
+): () => void {
+  const stop = new AbortController();
+  const items = new Map<string, T>();
+  let socket: WebSocket | undefined;
+  let pending: ReturnType<typeof setTimeout> | undefined;
+  let wait: ReturnType<typeof setTimeout> | undefined;
+  let delay = firstDelay;
+
+  const show = (error: Error | null = null) => {
+    clearTimeout(pending);
+    pending = undefined;
+    if (!stop.signal.aborted) tell({ items: [...items.values()], loading: false, error });
+  };
+  const showSoon = () => {
+    pending ??= setTimeout(show, frame);
+  };
+  const later = (next: () => Promise<void>, error: unknown) => {
+    if (stop.signal.aborted) return;
+    if (error !== null) show(error instanceof Error ? error : new Error(String(error)));
+    wait = setTimeout(() => void next(), delay);
+    delay = Math.min(2 * delay, lastDelay);
+  };
+
+  const list = async (): Promise<void> => {
+    try {
+      const seen = new Map<string, T>();
+      let next: string | undefined;
+      let version: string;
+      do {
+        const page = await client.list<T>(resource, namespace, { limit: 500, ...options, continue: next }, stop.signal);
+        const { apiVersion, kind } = page;
+        for (const item of page.items) {
+          seen.set(item.metadata.uid, { ...item, apiVersion, kind: kind.replace(/List$/, "") });
+        }
+        next = page.metadata.continue === "" ? undefined : page.metadata.continue;
+        version = page.metadata.resourceVersion;
+      } while (next !== undefined);
+      items.clear();
+      for (const [uid, item] of seen) items.set(uid, item);
+      show();
+      await watch(version);
+    } catch (error) {
+      if (!stop.signal.aborted) later(list, error);
+    }
+  };
+
+  const watch = async (from: string): Promise<void> => {
+    let version = from;
+    let expired = false;
+    let opened = false;
+    const query = { ...options, limit: undefined, watch: true, allowWatchBookmarks: true, resourceVersion: version };
+    try {
+      socket = await client.open(resourcePath(resource, namespace), query, "v1.watch.k8s.io");
+    } catch (error) {
+      return later(() => watch(version), error);
+    }
+    if (stop.signal.aborted) return socket.close();
+    socket.onopen = () => {
+      opened = true;
+      delay = firstDelay;
+    };
+    socket.onmessage = ({ data }: MessageEvent<string>) => {
+      const { type, object } = JSON.parse(data) as WatchEvent<T>;
+      if (type === "ERROR") {
+        expired = true;
+        return;
+      }
+      version = object.metadata.resourceVersion;
+      if (type === "BOOKMARK") return;
+      if (type === "DELETED") items.delete(object.metadata.uid);
+      else items.set(object.metadata.uid, object);
+      showSoon();
+    };
+    socket.onclose = () => {
+      // Why a WebSocket was refused, a browser does not tell: a list does.
+      if (expired || !opened) later(list, null);
+      else later(() => watch(version), null);
+    };
+  };
+
+  void list();
+  return () => {
+    stop.abort();
+    clearTimeout(pending);
+    clearTimeout(wait);
+    socket?.close();
+  };
+}
+
+/** UseWatch follows a resource: useWatch("web", pods, "default"). A cluster that is undefined is not asked. */
+export function useWatch<T extends KubernetesObject>(
+  cluster: string,
+  resource: Resource,
+  namespace?: string,
+  options: ListOptions = {},
+): Watched<T> {
+  const client = useKubernetes(cluster);
+  const [watched, setWatched] = useState<Watched<T>>({ items: [], loading: true, error: null });
+  const key = JSON.stringify([resource, namespace, options]);
+  useEffect(() => {
+    setWatched({ items: [], loading: true, error: null });
+    const [of, within, selected] = JSON.parse(key) as [Resource, string | null, ListOptions];
+    return follow<T>(client, of, within ?? undefined, selected, setWatched);
+  }, [client, key]);
+  return watched;
+}
+
+/** IsForbidden reports whether RBAC or an access policy refused a request. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof StatusError && error.status === 403;
+}

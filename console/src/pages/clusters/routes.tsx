@@ -1,0 +1,17 @@
+import { type Area, page } from "../../app/area";
+
+const clusters = { text: "Clusters", to: "/clusters" };
+
+const area: Area = {
+  links: [{ order: 100, section: "Amazon EKS", ...clusters }],
+  routes: [
+    page("/clusters", () => [clusters], () => import("./ClustersPage")),
+    page(
+      "/clusters/:cluster/:tab?",
+      ({ cluster = "" }) => [clusters, { text: cluster, to: `/clusters/${encodeURIComponent(cluster)}` }],
+      () => import("./ClusterPage"),
+    ),
+  ],
+};
+
+export default area;

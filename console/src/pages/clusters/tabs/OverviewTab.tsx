@@ -1,0 +1,89 @@
+import type { ClusterIssue } from "@aws-sdk/client-eks";
+import Box from "@cloudscape-design/components/box";
+import Container from "@cloudscape-design/components/container";
+import Header from "@cloudscape-design/components/header";
+import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import Table from "@cloudscape-design/components/table";
+import { Copyable } from "../../../components/Copyable";
+import { Time } from "../../../components/Time";
+import { upgradePolicy } from "../clusters";
+import type { TabProps } from "../tab";
+
+/** OverviewTab shows what EKS keeps of a cluster itself, and what is wrong with it. */
+export default function OverviewTab({ cluster }: TabProps) {
+  const key = cluster.encryptionConfig?.[0]?.provider?.keyArn;
+  const issues = cluster.health?.issues ?? [];
+  return (
+    <SpaceBetween size="l">
+      {issues.length > 0 && <HealthIssues issues={issues} />}
+      <Container header={<Header variant="h2">Details</Header>}>
+        <KeyValuePairs
+          columns={3}
+          items={[
+            { label: "API server endpoint", value: <Copyable text={cluster.endpoint} what="API server endpoint" /> },
+            {
+              label: "OpenID Connect provider URL",
+              value: <Copyable text={cluster.identity?.oidc?.issuer} what="OpenID Connect provider URL" />,
+            },
+            { label: "Created", value: <Time at={cluster.createdAt} /> },
+            { label: "Cluster IAM role ARN", value: <Copyable text={cluster.roleArn} what="Cluster IAM role ARN" /> },
+            { label: "Cluster ARN", value: <Copyable text={cluster.arn} what="Cluster ARN" /> },
+            { label: "Platform version", value: cluster.platformVersion ?? "-" },
+            {
+              label: "Certificate authority",
+              value: (
+                <Copyable text={authorityOf(cluster.certificateAuthority?.data)} what="Certificate authority" />
+              ),
+            },
+          ]}
+        />
+      </Container>
+      <Container header={<Header variant="h2">Settings</Header>}>
+        <KeyValuePairs
+          columns={3}
+          items={[
+            {
+              label: "Secrets encryption",
+              value: key === undefined ? "Not enabled" : <Copyable text={key} what="KMS key" />,
+            },
+            { label: "Upgrade policy", value: upgradePolicy(cluster) },
+            { label: "Deletion protection", value: cluster.deletionProtection === true ? "On" : "Off" },
+            { label: "ARC zonal shift", value: cluster.zonalShiftConfig?.enabled === true ? "Enabled" : "Disabled" },
+          ]}
+        />
+      </Container>
+    </SpaceBetween>
+  );
+}
+
+/** AuthorityOf returns the certificate, which EKS returns in base64 twice over. */
+function authorityOf(data: string | undefined): string | undefined {
+  return data === undefined ? undefined : atob(data);
+}
+
+/** HealthIssues has what EKS says is wrong with a cluster, and which of its resources are concerned. */
+export function HealthIssues({ issues }: { issues: ClusterIssue[] }) {
+  return (
+    <Table
+      items={issues}
+      enableKeyboardNavigation
+      wrapLines
+      ariaLabels={{ tableLabel: "Cluster health issues" }}
+      header={
+        <Header variant="h2" counter={`(${issues.length})`}>
+          Cluster health issues
+        </Header>
+      }
+      columnDefinitions={[
+        { id: "code", header: "Issue type", cell: (i) => <b>{i.code}</b>, isRowHeader: true },
+        { id: "message", header: "Description", cell: (i) => i.message },
+        {
+          id: "resources",
+          header: "Affected resources",
+          cell: (i) => i.resourceIds?.map((id) => <Box key={id}>{id}</Box>) ?? "-",
+        },
+      ]}
+    />
+  );
+}

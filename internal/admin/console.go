@@ -1,0 +1,24 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// consoleRequest asks for a link to the console.
+type consoleRequest struct {
+	Account string `json:"account,omitempty"` // empty for that of the daemon
+}
+
+// ConsoleLink is a link that signs in to the console once.
+type ConsoleLink struct {
+	URL     string    `json:"url"`
+	Expires time.Time `json:"expires"`
+}
+
+// ConsoleLink asks for a link that signs in to the console as the root user of an account; empty for that of the daemon.
+// The error of an account that is not there is a *[Refused].
+func (c *Client) ConsoleLink(ctx context.Context, account string) (l ConsoleLink, err error) {
+	return l, c.callJSON(ctx, http.MethodPost, "/console", consoleRequest{Account: account}, &l)
+}
