@@ -3,8 +3,8 @@ import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 import { compress, licenses } from "./build/release";
 
-// The daemon serves the build below /console/. "npm run dev" serves the sources, with changes as they are made, in front
-// of a daemon that listens on its default address, or on CORACLE_LISTEN.
+// The daemon serves the build below /console/. "npm run dev" serves the sources, with changes as they are made, in
+// front of a daemon that listens on its default address, or on CORACLE_LISTEN.
 const daemon = `http://${process.env.CORACLE_LISTEN ?? "127.0.0.1:4566"}`;
 
 export default defineConfig({

@@ -45,9 +45,9 @@ export function follow<T extends KubernetesObject>(
   const showSoon = () => {
     pending ??= setTimeout(show, frame);
   };
-  const later = (next: () => Promise<void>, error: unknown) => {
+  const later = (next: () => Promise<void>, error?: unknown) => {
     if (stop.signal.aborted) return;
-    if (error !== null) show(error instanceof Error ? error : new Error(String(error)));
+    if (error !== undefined) show(asError(error));
     wait = setTimeout(() => void next(), delay);
     delay = Math.min(2 * delay, lastDelay);
   };
@@ -104,8 +104,8 @@ export function follow<T extends KubernetesObject>(
     };
     socket.onclose = () => {
       // Why a WebSocket was refused, a browser does not tell: a list does.
-      if (expired || !opened) later(list, null);
-      else later(() => watch(version), null);
+      if (expired || !opened) later(list);
+      else later(() => watch(version));
     };
   };
 
@@ -118,7 +118,9 @@ export function follow<T extends KubernetesObject>(
   };
 }
 
-/** UseWatch follows a resource: useWatch("web", pods, "default"). A cluster that is undefined is not asked. */
+const nothing: Watched<never> = { items: [], loading: true, error: null };
+
+/** UseWatch follows a resource: useWatch("web", pods, "default"). */
 export function useWatch<T extends KubernetesObject>(
   cluster: string,
   resource: Resource,
@@ -126,17 +128,20 @@ export function useWatch<T extends KubernetesObject>(
   options: ListOptions = {},
 ): Watched<T> {
   const client = useKubernetes(cluster);
-  const [watched, setWatched] = useState<Watched<T>>({ items: [], loading: true, error: null });
   const key = JSON.stringify([resource, namespace, options]);
+  const [state, setState] = useState<{ client: KubernetesClient; key: string; watched: Watched<T> } | null>(null);
   useEffect(() => {
-    setWatched({ items: [], loading: true, error: null });
     const [of, within, selected] = JSON.parse(key) as [Resource, string | null, ListOptions];
-    return follow<T>(client, of, within ?? undefined, selected, setWatched);
+    return follow<T>(client, of, within ?? undefined, selected, (watched) => setState({ client, key, watched }));
   }, [client, key]);
-  return watched;
+  return state?.client === client && state.key === key ? state.watched : nothing;
 }
 
 /** IsForbidden reports whether RBAC or an access policy refused a request. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof StatusError && error.status === 403;
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(typeof error === "string" ? error : "the request failed");
 }

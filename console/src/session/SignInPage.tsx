@@ -12,7 +12,7 @@ import Input from "@cloudscape-design/components/input";
 import Select from "@cloudscape-design/components/select";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Tabs from "@cloudscape-design/components/tabs";
-import { type FormEvent, useEffect, useState } from "react";
+import { type SyntheticEvent, useEffect, useState } from "react";
 import { regionName, regions } from "../aws/regions";
 import { ErrorAlert } from "../components/ErrorAlert";
 import { useSessionState } from "./SessionProvider";
@@ -46,7 +46,7 @@ export default function SignInPage() {
       : undefined;
   };
 
-  const submit = async (event: FormEvent) => {
+  const submit = async (event: SyntheticEvent) => {
     event.preventDefault();
     setSubmitted(true);
     const key = {
@@ -167,7 +167,6 @@ export default function SignInPage() {
                     Sign in
                   </Button>
                 }
-                errorText={undefined}
               >
                 <SpaceBetween size="l">
                   {error !== null && <ErrorAlert attempted="Sign in" error={error} />}

@@ -58,7 +58,12 @@ export default function ClustersPage() {
         cell: (c) => <Time at={c.createdAt} />,
         width: 160,
       },
-      { id: "provider", header: "Provider", text: (c) => (c.connectorConfig === undefined ? "EKS" : "Other"), width: 110 },
+      {
+        id: "provider",
+        header: "Provider",
+        text: (c) => (c.connectorConfig === undefined ? "EKS" : "Other"),
+        width: 110,
+      },
       { id: "arn", header: "ARN", text: (c) => c.arn ?? "", hidden: true, width: 420 },
     ],
     [versions],
@@ -83,7 +88,7 @@ export default function ClustersPage() {
         selected={selected}
         onSelect={setSelected}
         actions={
-          <Button disabled={first === undefined} onClick={() => setDeleting(first === undefined ? null : nameOf(first))}>
+          <Button disabled={first === undefined} onClick={() => setDeleting(first?.name ?? null)}>
             Delete
           </Button>
         }
