@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/coracle-eks/coracle/test/harness"
 	"github.com/coracle-eks/coracle/test/harness/browser"
 )
@@ -24,12 +22,12 @@ func BenchmarkConsole(b *testing.B) {
 		tab := browser.Open(b, chromium, d.Endpoint, 1280, 800)
 		tab.Go(strings.TrimPrefix(link, d.Endpoint))
 		tab.See("No clusters")
-		var got struct{ Milliseconds, Kilobytes float64 }
-		tab.Do("measure", chromedp.Evaluate(`new Promise((done) => requestIdleCallback(() => done({
-			Milliseconds: performance.now(),
-			Kilobytes: [...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")]
-				.filter((e) => e.name.includes("/console/")).reduce((sum, e) => sum + e.transferSize, 0) / 1000,
-		})))`, &got, browser.Await))
+		got := browser.Evaluate[struct{ Milliseconds, Kilobytes float64 }](tab,
+			`new Promise((done) => requestIdleCallback(() => done({
+				Milliseconds: performance.now(),
+				Kilobytes: [...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")]
+					.filter((e) => e.name.includes("/console/")).reduce((sum, e) => sum + e.transferSize, 0) / 1000,
+			})))`)
 		times = append(times, time.Duration(got.Milliseconds*float64(time.Millisecond)))
 		kilobytes = got.Kilobytes
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -31,9 +32,7 @@ func TestSignIn(t *testing.T) {
 		tab.See("No clusters")
 		tab.See("root @ 1111-2222-3333")
 		tab.See("Europe (Ireland)")
-		var address string
-		tab.Do("read the address", chromedp.Location(&address))
-		if strings.Contains(address, "code") {
+		if address := tab.Address(); strings.Contains(address, "code") {
 			t.Errorf("the code is still in the address: %s", address)
 		}
 		tab.Do("reload", chromedp.Reload())
@@ -55,11 +54,12 @@ func TestSignIn(t *testing.T) {
 		tab.Click("Account menu: arn:aws:iam::111122223333:root")
 		tab.Click("Sign out")
 		tab.See("You have signed out.")
-		var stored string
-		tab.Do("read what is stored", chromedp.Evaluate(`JSON.stringify({...sessionStorage, ...localStorage})`, &stored),
-			chromedp.Location(&address))
-		if strings.Contains(stored, "ASIA") || !strings.HasSuffix(address, "/console/clusters/web/overview") {
-			t.Errorf("at %s, %s is stored", address, stored)
+		stored := browser.Evaluate[string](tab, `JSON.stringify({...sessionStorage, ...localStorage})`)
+		if strings.Contains(stored, "ASIA") {
+			t.Errorf("%s is stored", stored)
+		}
+		if address := tab.Address(); !strings.HasSuffix(address, "/console/clusters/web/overview") {
+			t.Errorf("the place is lost: %s", address)
 		}
 		tab.Fill("Access key ID", d.Variable("AWS_ACCESS_KEY_ID"))
 		tab.Fill("Secret access key", d.Variable("AWS_SECRET_ACCESS_KEY"))
@@ -116,33 +116,28 @@ func TestHostileText(t *testing.T) {
 	tab.See("No clusters")
 	for _, name := range []string{`<img src=x onerror="hacked=1">`, `"><script>hacked=1</script>`, `{{hacked=1}}`,
 		`javascript:hacked=1`} {
-		var hacked bool
-		tab.Do("open a cluster of the name "+name, chromedp.Evaluate(`location.assign("/console/clusters/" +
-			encodeURIComponent(`+quoteJS(name)+`))`, nil))
+		tab.Go("/console/clusters/" + url.PathEscape(name))
 		tab.See("Describe cluster " + name + " failed")
-		tab.Do("look", chromedp.Evaluate(`"hacked" in window`, &hacked))
-		if hacked {
+		if browser.Evaluate[bool](tab, `"hacked" in window`) {
 			t.Errorf("%s is executed", name)
 		}
 	}
 }
 
-func quoteJS(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
-
 // TestClusters looks at a cluster as people do, in every size and color.
 func TestClusters(t *testing.T) {
 	t.Parallel()
 	chromium, d := browser.Start(t), harness.Start(t)
+	role, subnets := d.ClusterRole(), d.Subnets()
 	for _, name := range []string{"web", "batch"} {
-		d.CreateCluster(name, "1.35", d.ClusterRole(), d.Subnets())
+		d.CreateCluster(name, "1.35", role, subnets)
 	}
 	tab := browser.Open(t, chromium, d.Endpoint, 1280, 900)
 	tab.Go(link(t, d))
 	tab.See("Clusters (2)")
 	d.AwaitStatus("web", ekstypes.ClusterStatusActive)
 	d.AwaitStatus("batch", ekstypes.ClusterStatusActive)
-	tab.Do("see that both are active", chromedp.Poll(
-		`document.body.innerText.match(/\bActive\b/g)?.length === 2`, nil))
+	tab.Until("see that both are active", `document.body.innerText.match(/\bActive\b/g)?.length === 2`)
 
 	eachLook(tab, "clusters")
 	tab.Click("Show the command")

@@ -80,7 +80,9 @@ func TestKubernetes(t *testing.T) {
 	}
 
 	// Somebody of another account has no such cluster, and somebody of the account has what access entries say.
-	var other, made struct{ AccessKey struct{ AccessKeyId, SecretAccessKey string } }
+	var other, made struct {
+		AccessKey struct{ AccessKeyId, SecretAccessKey string }
+	}
 	d.Run("", harness.Binary(t), "account", "create", "444455556666", "--data-dir", d.Dir)
 	for line := range strings.Lines(d.Run("", harness.Binary(t), "env", "--account", "444455556666", "--data-dir", d.Dir)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")

@@ -6,6 +6,8 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -23,10 +26,11 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/testenv"
 )
 
-// patience is the time within which a page shows what it is waited for.
+// patience is the time that an action may take.
 const patience = 60 * time.Second
 
 // names are those of the program, in the order of preference.
@@ -59,11 +63,15 @@ func Start(t testing.TB) context.Context {
 		}
 		cancel()
 	})
-	if err := chromedp.Run(ctx); err != nil {
+	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
 	return ctx
 }
+
+// tellViolations writes violations of the content security policy to the browser's console.
+const tellViolations = `document.addEventListener("securitypolicyviolation", (e) =>
+	console.error("policy:", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));`
 
 // Tab is a tab of its own: it shares no storage with others.
 type Tab struct {
@@ -79,15 +87,20 @@ type Tab struct {
 // Open opens an empty tab for the pages of a daemon, whose endpoint is the origin. It has a width and height in pixels.
 func Open(t testing.TB, browser context.Context, origin string, width, height int64) *Tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	tab := &Tab{t: t, origin: origin}
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(tab.observe))
 	t.Cleanup(cancel)
-	tab := &Tab{t: t, ctx: ctx, origin: origin}
-	chromedp.ListenTarget(ctx, tab.observe)
-	tab.Do("open a tab", chromedp.EmulateViewport(width, height), log.Enable(), network.Enable(), runtime.Enable(),
-		chromedp.ActionFunc(func(ctx context.Context) error {
-			_, err := page.AddScriptToEvaluateOnNewDocument(`document.addEventListener("securitypolicyviolation", (e) =>
-				console.error("policy:", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));`).Do(ctx)
-			return err
+	tab.ctx = ctx
+	if err := chromedp.Do(ctx); err != nil { // the tab ends with this context, rather than with that of an action
+		t.Fatalf("open a tab: %v", err)
+	}
+	tab.Do("open a tab", chromedp.EmulateViewport(width, height), chromedp.Func(
+		func(ctx context.Context, _ *chromedp.Target) error {
+			_, logged := chromedp.Call(ctx, log.Enable, cdp.Empty{})
+			_, requested := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+			_, added := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument,
+				page.AddScriptToEvaluateOnNewDocumentParams{Source: tellViolations})
+			return errors.Join(logged, requested, added)
 		}))
 	t.Cleanup(func() {
 		for _, each := range tab.Wrong() {
@@ -124,9 +137,12 @@ func (b *Tab) observe(event any) {
 	var wrong string
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		wrong = "exception: " + e.ExceptionDetails.Error()
+		wrong = "exception: " + e.ExceptionDetails.Text
+		if x := e.ExceptionDetails.Exception; x != nil {
+			wrong += " " + x.Description
+		}
 	case *runtime.EventConsoleAPICalled:
-		if e.Type != runtime.APITypeError && e.Type != runtime.APITypeWarning {
+		if e.Type != runtime.ConsoleAPICalledTypeError && e.Type != runtime.ConsoleAPICalledTypeWarning {
 			return
 		}
 		var parts []string
@@ -135,7 +151,7 @@ func (b *Tab) observe(event any) {
 		}
 		wrong = "console: " + strings.Join(parts, " ")
 	case *log.EventEntryAdded:
-		if e.Entry.Level != log.LevelError {
+		if e.Entry.Level != log.EntryLevelError {
 			return
 		}
 		wrong = "log: " + e.Entry.Text + " " + e.Entry.URL
@@ -153,15 +169,42 @@ func (b *Tab) observe(event any) {
 	b.wrong = append(b.wrong, wrong)
 }
 
-// Context returns the context for actions of chromedp.
-func (b *Tab) Context() context.Context { return b.ctx }
-
 // Do runs actions of chromedp, or fails the test with what was attempted and what the page shows.
-func (b *Tab) Do(attempted string, actions ...chromedp.Action) {
+func (b *Tab) Do(attempted string, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	run(b, attempted, chromedp.Steps(actions...))
+}
+
+// run runs an action of chromedp and returns its value, or fails the test.
+func run[T any](b *Tab, attempted string, action chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.t.Fatalf("%s: %v; %s", attempted, err, b.describe())
+	}
+	return value
+}
+
+// Evaluate returns the value of an expression of JavaScript in the page, or what its promise comes to.
+func Evaluate[T any](b *Tab, expression string) T {
+	b.t.Helper()
+	return run(b, "evaluate "+expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// Until waits until an expression is true in the page, over reloads.
+func (b *Tab) Until(attempted, expression string) {
+	b.t.Helper()
+	if err := eventually.Try(10*time.Millisecond, func() error {
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
+		defer cancel()
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if err == nil && !is {
+			err = errors.New("it is not so")
+		}
+		return err
+	}); err != nil {
 		b.t.Fatalf("%s: %v; %s", attempted, err, b.describe())
 	}
 }
@@ -170,11 +213,17 @@ func (b *Tab) Do(attempted string, actions ...chromedp.Action) {
 func (b *Tab) describe() string {
 	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
 	defer cancel()
-	var text, address string
-	var png []byte
-	if err := chromedp.Run(ctx, chromedp.Location(&address), chromedp.Evaluate(`document.body?.innerText ?? ""`, &text),
-		chromedp.CaptureScreenshot(&png)); err != nil {
+	address, err := chromedp.Run(ctx, chromedp.Location())
+	if err != nil {
 		return "the page cannot be read: " + err.Error()
+	}
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`))
+	if err != nil {
+		return "the page cannot be read: " + err.Error()
+	}
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		return "the page cannot be seen: " + err.Error()
 	}
 	return fmt.Sprintf("%s, in %s, shows\n%s\n%s", address, b.keep("failed.png", png), text,
 		strings.Join(b.Wrong(), "\n"))
@@ -189,21 +238,34 @@ func (b *Tab) Go(path string) {
 // See waits until the page shows a text.
 func (b *Tab) See(text string) {
 	b.t.Helper()
-	b.Do(fmt.Sprintf("see %q", text), chromedp.Poll(fmt.Sprintf(`document.body?.innerText.includes(%q)`, text), nil,
-		chromedp.WithPollingTimeout(patience)))
+	b.Until(fmt.Sprintf("see %q", text), fmt.Sprintf(`document.body?.innerText.includes(%s)`, quote(text)))
+}
+
+// quote returns a text as a literal of JavaScript.
+func quote(text string) string {
+	literal, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // every string is JSON
+	}
+	return string(literal)
 }
 
 // Text returns what the page shows.
-func (b *Tab) Text() (text string) {
+func (b *Tab) Text() string {
 	b.t.Helper()
-	b.Do("read the page", chromedp.Evaluate(`document.body.innerText`, &text))
-	return text
+	return Evaluate[string](b, `document.body.innerText`)
+}
+
+// Address returns the address of the page.
+func (b *Tab) Address() string {
+	b.t.Helper()
+	return run(b, "read the address", chromedp.Location())
 }
 
 // Click clicks the button, link, tab or menu item that has a text or label.
 func (b *Tab) Click(name string) {
 	b.t.Helper()
-	b.Do(fmt.Sprintf("click %q", name), chromedp.Click(control(name), chromedp.BySearch, chromedp.NodeVisible))
+	b.Do(fmt.Sprintf("click %q", name), chromedp.Click(control(name), chromedp.NodeVisible))
 }
 
 // control returns the XPath of what has a text or label.
@@ -223,11 +285,10 @@ func xpathLiteral(text string) string {
 // Fill types into the field with a label, which was empty.
 func (b *Tab) Fill(label, text string) {
 	b.t.Helper()
-	var id string
-	b.Do(fmt.Sprintf("find the field %q", label), chromedp.Poll(fmt.Sprintf(`[...document.querySelectorAll("label")]
-		.find((l) => l.innerText.trim().startsWith(%q))?.htmlFor ?? ""`, label), &id,
-		chromedp.WithPollingTimeout(patience)))
-	b.Do(fmt.Sprintf("fill in %q", label), chromedp.SendKeys(id, text, chromedp.ByID))
+	find := fmt.Sprintf(`[...document.querySelectorAll("label")].find((l) => l.innerText.trim().startsWith(%s))?.htmlFor`,
+		quote(label))
+	b.Until(fmt.Sprintf("find the field %q", label), find)
+	b.Do(fmt.Sprintf("fill in %q", label), chromedp.SendKeys(chromedp.ID(Evaluate[string](b, find)), text))
 }
 
 // Resize gives the tab another size, in pixels.
@@ -239,16 +300,18 @@ func (b *Tab) Resize(width, height int64) {
 // Prefer has the system prefer a color scheme, "light" or "dark".
 func (b *Tab) Prefer(scheme string) {
 	b.t.Helper()
-	b.Do("prefer "+scheme, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}))
+	b.Do("prefer "+scheme, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+				{Name: "prefers-reduced-motion", Value: "reduce"}}})
+		return err
+	}))
 }
 
 // Screenshot keeps a picture of what the tab shows.
 func (b *Tab) Screenshot(name string) {
 	b.t.Helper()
-	var png []byte
-	b.Do("take a screenshot", chromedp.CaptureScreenshot(&png))
-	b.t.Logf("screenshot: %s", b.keep(name+".png", png))
+	b.t.Logf("screenshot: %s", b.keep(name+".png", run(b, "take a screenshot", chromedp.CaptureScreenshot())))
 }
 
 // keep writes a file into the directory of artifacts, and returns its path.
@@ -267,9 +330,6 @@ func (b *Tab) keep(name string, content []byte) string {
 	return path
 }
 
-// Await has chromedp.Evaluate wait for a promise.
-func Await(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-
 // Accessible fails the test for what axe finds wrong with the page for people who use it by keyboard, in a screen
 // reader, or with little sight. https://github.com/dequelabs/axe-core
 func (b *Tab) Accessible(what string) {
@@ -278,10 +338,9 @@ func (b *Tab) Accessible(what string) {
 	if err != nil {
 		b.t.Skipf("axe is not installed: run \"npm ci\" in console: %v", err)
 	}
-	var found []string
-	b.Do("have axe look at "+what, chromedp.Evaluate(string(axe)+";0", nil), chromedp.Evaluate(
-		`axe.run().then(({ violations }) => violations.flatMap((v) => v.nodes.map((n) =>
-			v.id + ": " + v.help + "\n  " + n.html + "\n  " + n.failureSummary)))`, &found, Await))
+	Evaluate[int](b, string(axe)+";0")
+	found := Evaluate[[]string](b, `axe.run().then(({ violations }) => violations.flatMap((v) => v.nodes.map((n) =>
+		v.id + ": " + v.help + "\n  " + n.html + "\n  " + n.failureSummary)))`)
 	for _, each := range found {
 		b.t.Errorf("%s: %s", what, each)
 	}
