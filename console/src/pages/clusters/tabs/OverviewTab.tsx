@@ -13,6 +13,7 @@ import type { TabProps } from "../tab";
 /** OverviewTab shows what EKS keeps of a cluster itself, and what is wrong with it. */
 export default function OverviewTab({ cluster }: TabProps) {
   const key = cluster.encryptionConfig?.[0]?.provider?.keyArn;
+  const authority = cluster.certificateAuthority?.data;
   const issues = cluster.health?.issues ?? [];
   return (
     <SpaceBetween size="l">
@@ -32,9 +33,7 @@ export default function OverviewTab({ cluster }: TabProps) {
             { label: "Platform version", value: cluster.platformVersion ?? "-" },
             {
               label: "Certificate authority",
-              value: (
-                <Copyable text={authorityOf(cluster.certificateAuthority?.data)} what="Certificate authority" />
-              ),
+              value: <Copyable text={authority} what="Certificate authority" shown={`${authority?.slice(0, 32)}…`} />,
             },
           ]}
         />
@@ -55,11 +54,6 @@ export default function OverviewTab({ cluster }: TabProps) {
       </Container>
     </SpaceBetween>
   );
-}
-
-/** AuthorityOf returns the certificate, which EKS returns in base64 twice over. */
-function authorityOf(data: string | undefined): string | undefined {
-  return data === undefined ? undefined : atob(data);
 }
 
 /** HealthIssues has what EKS says is wrong with a cluster, and which of its resources are concerned. */
