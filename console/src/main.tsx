@@ -3,9 +3,9 @@ import "./app/app.css";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import App from "./app/App";
-import { applyTheme, storedTheme } from "./app/theme";
+import { followTheme } from "./app/theme";
 
-applyTheme(storedTheme());
+followTheme();
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no root");
 createRoot(root).render(

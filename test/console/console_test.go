@@ -51,7 +51,7 @@ func TestSignIn(t *testing.T) {
 		tab.Go("/console/clusters/web/overview")
 		tab.Expect("404 (Not Found)") // there is no such cluster
 		tab.See("No cluster found for name: web.")
-		tab.Click("Account menu: arn:aws:iam::111122223333:root")
+		tab.Click("root @ 1111-2222-3333: account menu")
 		tab.Click("Sign out")
 		tab.See("You have signed out.")
 		stored := browser.Evaluate[string](tab, `JSON.stringify({...sessionStorage, ...localStorage})`)

@@ -43,6 +43,7 @@ export default function Shell({ children }: { children?: ReactNode }) {
         navigationOpen={navigationOpen}
         onNavigationChange={({ detail }) => setNavigationOpen(detail.open)}
         toolsHide
+        maxContentWidth={Number.MAX_VALUE}
         ariaLabels={{
           navigation: "Side navigation",
           navigationClose: "Close side navigation",

@@ -11,13 +11,15 @@ export default function TopBar() {
   const navigate = useNavigate();
   const home = useHref("/");
   const { session, setRegion, signOut } = useSession();
-  const { theme, dark, setTheme } = useTheme();
+  const { theme, setTheme } = useTheme();
+
+  const who = `${identityName(session.arn)} @ ${formatAccount(session.account)}`;
 
   const region: TopNavigationProps.MenuDropdownUtility = {
     type: "menu-dropdown",
     text: regionName(session.region),
     description: session.region,
-    ariaLabel: `Region: ${session.region}`,
+    ariaLabel: `${regionName(session.region)}: region ${session.region}`,
     items: regions.map(({ code, name }) => ({
       id: code,
       text: `${name} ${code}`,
@@ -30,7 +32,7 @@ export default function TopBar() {
     type: "menu-dropdown",
     iconName: "settings",
     title: "Visual mode",
-    ariaLabel: `Visual mode: ${dark ? "dark" : "light"}`,
+    ariaLabel: "Visual mode",
     items: (["system", "light", "dark"] as const).map((id) => ({
       id,
       text: { system: "Browser default", light: "Light", dark: "Dark" }[id],
@@ -42,9 +44,9 @@ export default function TopBar() {
   const account: TopNavigationProps.MenuDropdownUtility = {
     type: "menu-dropdown",
     iconName: "user-profile",
-    text: `${identityName(session.arn)} @ ${formatAccount(session.account)}`,
+    text: who,
     description: session.arn,
-    ariaLabel: `Account menu: ${session.arn}`,
+    ariaLabel: `${who}: account menu`,
     items: [{ id: "sign-out", text: "Sign out" }],
     onItemClick: () => signOut(),
   };

@@ -1,6 +1,6 @@
 // The colors: those that the system prefers, until the user chooses.
 import { applyMode, Mode } from "@cloudscape-design/global-styles";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 
 const key = "coracle.theme";
 const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -17,31 +17,26 @@ function isDark(theme: Theme): boolean {
   return theme === "dark" || (theme === "system" && system.matches);
 }
 
-/** ApplyTheme colors the document. */
-export function applyTheme(theme: Theme): void {
+function applyTheme(theme: Theme): void {
   const dark = isDark(theme);
   applyMode(dark ? Mode.Dark : Mode.Light);
   document.documentElement.style.colorScheme = dark ? "dark" : "light";
 }
 
-/** UseTheme returns the theme, whether it is dark now, and a function that changes and stores it. */
-export function useTheme(): { theme: Theme; dark: boolean; setTheme: (theme: Theme) => void } {
+/** FollowTheme colors the document, now and whenever the system prefers other colors. */
+export function followTheme(): void {
+  applyTheme(storedTheme());
+  system.addEventListener("change", () => applyTheme(storedTheme()));
+}
+
+/** UseTheme returns the chosen theme, and a function that changes and stores it. */
+export function useTheme(): { theme: Theme; setTheme: (theme: Theme) => void } {
   const [theme, setState] = useState(storedTheme);
-  const [dark, setDark] = useState(() => isDark(theme));
-  useEffect(() => {
-    const apply = () => {
-      applyTheme(theme);
-      setDark(isDark(theme));
-    };
-    apply();
-    system.addEventListener("change", apply);
-    return () => system.removeEventListener("change", apply);
-  }, [theme]);
   return {
     theme,
-    dark,
     setTheme: (next) => {
       localStorage.setItem(key, next);
+      applyTheme(next);
       setState(next);
     },
   };

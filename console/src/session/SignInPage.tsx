@@ -71,7 +71,7 @@ export default function SignInPage() {
   };
 
   const keyFields = (
-    <>
+    <SpaceBetween size="m">
       <FormField label="Access key ID" errorText={required(accessKeyId)}>
         <Input value={accessKeyId} onChange={({ detail }) => setAccessKeyId(detail.value)} autoComplete={false} />
       </FormField>
@@ -106,10 +106,10 @@ export default function SignInPage() {
           onChange={({ detail }) => setRegion(detail.selectedOption.value ?? region)}
         />
       </FormField>
-    </>
+    </SpaceBetween>
   );
   const roleFields = (
-    <>
+    <SpaceBetween size="m">
       <FormField label="Role ARN" description="The role that the owner of the key assumes." errorText={roleError()}>
         <Input
           value={role}
@@ -126,7 +126,7 @@ export default function SignInPage() {
       >
         <Input value={externalId} onChange={({ detail }) => setExternalId(detail.value)} />
       </FormField>
-    </>
+    </SpaceBetween>
   );
 
   return (
@@ -176,7 +176,7 @@ export default function SignInPage() {
                       onChange={({ detail }) => setMethod(detail.activeTabId)}
                       ariaLabel="Credentials"
                       tabs={[
-                        { id: "key", label: "Access key", content: <SpaceBetween size="m">{keyFields}</SpaceBetween> },
+                        { id: "key", label: "Access key", content: keyFields },
                         {
                           id: "role",
                           label: "Assume a role",

@@ -262,24 +262,21 @@ func (b *Tab) Address() string {
 	return run(b, "read the address", chromedp.Location())
 }
 
-// Click clicks the button, link, tab or menu item that has a text or label.
+// Click clicks the button, link, tab or menu item that has a text or label, where a person sees it.
 func (b *Tab) Click(name string) {
 	b.t.Helper()
-	b.Do(fmt.Sprintf("click %q", name), chromedp.Click(control(name), chromedp.NodeVisible))
-}
-
-// control returns the XPath of what has a text or label.
-func control(name string) string {
-	literal := xpathLiteral(name)
-	return `//*[self::button or self::a or @role="tab" or @role="menuitem" or @role="menuitemcheckbox" or @role="option"` +
-		` or self::input][normalize-space(.)=` + literal + ` or @aria-label=` + literal + `]`
-}
-
-func xpathLiteral(text string) string {
-	if !strings.Contains(text, `"`) {
-		return `"` + text + `"`
-	}
-	return `concat("` + strings.ReplaceAll(text, `"`, `",'"',"`) + `")`
+	at := fmt.Sprintf(`(() => {
+		const found = [...document.querySelectorAll("button, a, input, [role=tab], [role=option], [role^=menuitem]")].find((e) =>
+			(e.innerText?.trim() === %[1]s || e.ariaLabel === %[1]s) && !e.disabled && !e.closest("[aria-hidden=true]") &&
+			e.checkVisibility({ visibilityProperty: true, opacityProperty: e.tagName !== "INPUT" }));
+		if (found === undefined) return null;
+		found.scrollIntoView({ block: "nearest" });
+		const { x, y, width, height } = found.getBoundingClientRect();
+		return width > 0 ? [x + width / 2, y + height / 2] : null;
+	})()`, quote(name))
+	b.Until(fmt.Sprintf("find %q", name), at)
+	point := Evaluate[[]float64](b, at)
+	b.Do(fmt.Sprintf("click %q", name), chromedp.MouseClickXY(point[0], point[1]))
 }
 
 // Fill types into the field with a label, which was empty.

@@ -37,19 +37,19 @@ export default function ClustersPage() {
         cell: (c) => <Status status={c.status} />,
         width: 140,
       },
-      { id: "version", header: "Kubernetes version", text: (c) => c.version ?? "", width: 170 },
+      { id: "version", header: "Kubernetes version", text: (c) => c.version ?? "", width: 200 },
       {
         id: "support",
         header: "Support period",
         text: (c) => supportPeriod(versions.get(c.version ?? "")),
         width: 310,
       },
-      { id: "policy", header: "Upgrade policy", text: upgradePolicy, width: 150 },
+      { id: "policy", header: "Upgrade policy", text: upgradePolicy, width: 170 },
       {
         id: "issues",
         header: "Health issues",
         text: (c) => String(c.health?.issues?.length ?? 0),
-        width: 140,
+        width: 165,
       },
       {
         id: "created",
