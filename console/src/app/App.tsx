@@ -29,8 +29,13 @@ const routes: RouteObject[] = [
   },
 ];
 
-/** The router knows the address of the page while nobody is signed in, too: signing in leads back to it. */
-const router = createBrowserRouter(routes, { basename: "/console" });
+/** The router begins where somebody signs in, once the one-time code is gone from the address. */
+let router: ReturnType<typeof createBrowserRouter> | undefined;
+
+function Pages() {
+  router ??= createBrowserRouter(routes, { basename: "/console" });
+  return <RouterProvider router={router} />;
+}
 
 export default function App() {
   return (
@@ -39,7 +44,7 @@ export default function App() {
         <Queries>
           <SessionGate>
             <NotificationsProvider>
-              <RouterProvider router={router} />
+              <Pages />
             </NotificationsProvider>
           </SessionGate>
         </Queries>
