@@ -3,10 +3,10 @@ import { chartOf, csvOf, tableOf, timeOf } from "./insights";
 
 const row = (values: Record<string, string>) => Object.entries(values).map(([field, value]) => ({ field, value }));
 
-test("columns are in the order of the first row that has them", () => {
-  const table = tableOf([row({ verb: "get", "@ptr": "x" }), row({ verb: "list", code: "200" })]);
-  expect(table.columns).toEqual(["verb", "code"]);
-  expect(table.rows[1]).toEqual({ verb: "list", code: "200" });
+test("columns are in the order of the query, also where rows lack some", () => {
+  const table = tableOf([row({ n: "1", "@ptr": "x" }), row({ verb: "list", code: "200", n: "2" }), row({ code: "404" })]);
+  expect(table.columns).toEqual(["verb", "code", "n"]);
+  expect(table.rows[1]).toEqual({ verb: "list", code: "200", n: "2" });
 });
 
 test("times are in UTC", () => {

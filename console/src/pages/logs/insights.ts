@@ -46,18 +46,22 @@ export interface Table {
   rows: Record<string, string>[];
 }
 
-/** TableOf returns a result as a table. Pointers of events are no column. */
+/** TableOf returns a result as a table. Rows lack what is absent, so that a column may first be in a later row. */
 export function tableOf(results: ResultField[][]): Table {
-  const columns = new Set<string>();
+  const columns: string[] = [];
   const rows = results.map((fields) => {
     const row: Record<string, string> = {};
+    let next = 0; // where a column stands that no row before had
     for (const { field = "", value = "" } of fields) {
-      if (field !== "@ptr") columns.add(field);
       row[field] = value;
+      if (field === "@ptr") continue; // points to an event
+      const known = columns.indexOf(field);
+      if (known < 0) columns.splice(next, 0, field);
+      next = (known < 0 ? next : known) + 1;
     }
     return row;
   });
-  return { columns: [...columns], rows };
+  return { columns, rows };
 }
 
 /** A line of a chart. */
