@@ -39,7 +39,8 @@ interface Props<T> {
   keyOf: (item: T) => string;
   nameOf: (item: T) => string;
   commands: Command[];
-  refresh: () => void;
+  /** Refresh reads the list anew; without it the list is followed. */
+  refresh?: () => void;
   refreshing?: boolean;
   error?: Error | null;
   description?: string;
@@ -125,13 +126,15 @@ export function ResourceTable<T>(props: Props<T>) {
             actions={
               <SpaceBetween direction="horizontal" size="xs">
                 <ShowCommand commands={props.commands} />
-                <Button
-                  iconName="refresh"
-                  ariaLabel={`Refresh ${several}`}
-                  loading={props.refreshing}
-                  loadingText={`Refreshing ${several}`}
-                  onClick={props.refresh}
-                />
+                {props.refresh !== undefined && (
+                  <Button
+                    iconName="refresh"
+                    ariaLabel={`Refresh ${several}`}
+                    loading={props.refreshing}
+                    loadingText={`Refreshing ${several}`}
+                    onClick={props.refresh}
+                  />
+                )}
                 {props.actions}
               </SpaceBetween>
             }

@@ -1,14 +1,9 @@
 // Clusters, as EKS describes them.
 import { type Cluster, type ClusterVersionInformation, DescribeClusterCommand, EKSClient } from "@aws-sdk/client-eks";
 import { DescribeClusterVersionsCommand, paginateListClusters } from "@aws-sdk/client-eks";
-import { useQuery, type UseQueryResult } from "@tanstack/react-query";
-import { isNotFound } from "../../aws/errors";
-import { useClient } from "../../aws/client";
-import { awsKey, fast, pollWhile, slow, useAws } from "../../aws/queries";
-import { useSession } from "../../session/SessionProvider";
-
-/** How many clusters are described at a time. */
-const together = 4;
+import type { UseQueryResult } from "@tanstack/react-query";
+import { useDescribed } from "../../aws/describe";
+import { pollWhile, useAws } from "../../aws/queries";
 
 /** IsChanging reports whether a cluster is on its way to another status. */
 export function isChanging(cluster: Cluster | undefined): boolean {
@@ -17,29 +12,14 @@ export function isChanging(cluster: Cluster | undefined): boolean {
 
 /** UseClusters lists the clusters of the region, and describes each. */
 export function useClusters(): UseQueryResult<Cluster[]> {
-  const client = useClient(EKSClient);
-  const { session } = useSession();
-  return useQuery({
-    queryKey: [...awsKey(EKSClient, useClusters), session.region],
-    queryFn: async ({ signal: abortSignal }) => {
-      const names: string[] = [];
-      for await (const page of paginateListClusters({ client }, {})) names.push(...(page.clusters ?? []));
-      const found: (Cluster | undefined)[] = [];
-      for (let i = 0; i < names.length; i += together) {
-        const some = names.slice(i, i + together).map((name) =>
-          client.send(new DescribeClusterCommand({ name }), { abortSignal }).then(
-            ({ cluster }) => cluster,
-            (error: unknown) => {
-              if (isNotFound(error)) return undefined; // deleted meanwhile
-              throw error;
-            },
-          ),
-        );
-        found.push(...(await Promise.all(some)));
-      }
-      return found.filter((cluster) => cluster !== undefined);
-    },
-    refetchInterval: ({ state }) => (state.data?.some(isChanging) === true ? fast : slow),
+  return useDescribed(EKSClient, {
+    paginate: paginateListClusters,
+    input: {},
+    pages: (client) => paginateListClusters({ client }, {}),
+    names: (page) => page.clusters,
+    describe: async (client, name, abortSignal) =>
+      (await client.send(new DescribeClusterCommand({ name }), { abortSignal })).cluster,
+    changes: isChanging,
   });
 }
 

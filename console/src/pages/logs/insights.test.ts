@@ -1,10 +1,12 @@
 import { expect, test } from "vitest";
 import { chartOf, csvOf, tableOf, timeOf } from "./insights";
 
-const row = (values: Record<string, string>) => Object.entries(values).map(([field, value]) => ({ field, value }));
+const row = (values: Partial<Record<string, string>>) =>
+  Object.entries(values).map(([field, value]) => ({ field, value }));
 
 test("columns are in the order of the query, also where rows lack some", () => {
-  const table = tableOf([row({ n: "1", "@ptr": "x" }), row({ verb: "list", code: "200", n: "2" }), row({ code: "404" })]);
+  const rows = [{ n: "1", "@ptr": "x" }, { verb: "list", code: "200", n: "2" }, { code: "404" }];
+  const table = tableOf(rows.map(row));
   expect(table.columns).toEqual(["verb", "code", "n"]);
   expect(table.rows[1]).toEqual({ verb: "list", code: "200", n: "2" });
 });
