@@ -35,7 +35,13 @@ export interface Run {
 const pollInterval = 250;
 
 /** UseQueryRun runs one query at a time, and shows what it has found so far. A query that is left is stopped. */
-export function useQueryRun(): { run: Run; start: (question: Question) => void; stop: () => void } {
+export function useQueryRun(): {
+  run: Run;
+  start: (question: Question) => void;
+  /** StartNow asks about the time up to now, so many seconds long. */
+  startNow: (question: Pick<Question, "logGroupNames" | "queryString">, seconds: number) => void;
+  stop: () => void;
+} {
   const client = useClient(CloudWatchLogsClient);
   const [run, setRun] = useState<Run>({ running: false });
   const current = useRef<AbortController>(undefined);
@@ -58,7 +64,11 @@ export function useQueryRun(): { run: Run; start: (question: Question) => void; 
       setRun({ running: false, error: error as Error, mistake: mistakeOf(error) });
     });
   };
-  return { run, start, stop };
+  const startNow = (question: Pick<Question, "logGroupNames" | "queryString">, seconds: number) => {
+    const endTime = Math.ceil(Date.now() / 1000);
+    start({ ...question, startTime: endTime - seconds, endTime });
+  };
+  return { run, start, startNow, stop };
 }
 
 async function follow(
