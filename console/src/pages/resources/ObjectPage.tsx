@@ -59,7 +59,10 @@ function ObjectOf({ cluster, of }: { cluster: string; of: Named }) {
               <ShowCommand
                 commands={[
                   kubectlCommand(cluster, "get", resourceName(resource), name, ...scope, "-o", "yaml"),
-                  { title: "coracle", text: ["coracle fields", `${resource.name}/${name}`, ...scope, "--cluster", cluster].join(" ") },
+                  {
+                    title: "coracle",
+                    text: ["coracle fields", `${resource.name}/${name}`, ...scope, "--cluster", cluster].join(" "),
+                  },
                 ]}
               />
               <Button disabled={object === undefined} onClick={() => setDeleting(true)}>
