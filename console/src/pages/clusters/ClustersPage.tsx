@@ -1,6 +1,8 @@
 import type { Cluster } from "@aws-sdk/client-eks";
 import Button from "@cloudscape-design/components/button";
+import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useMemo, useState } from "react";
+import { useNavigate } from "react-router";
 import { awsCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { type Column, ResourceTable } from "../../components/ResourceTable";
@@ -16,6 +18,7 @@ const nameOf = (cluster: Cluster) => cluster.name ?? "";
 /** ClustersPage lists the clusters of the region. */
 export default function ClustersPage() {
   const { session } = useSession();
+  const navigate = useNavigate();
   const { data, error, refetch, isFetching } = useClusters();
   const versions = useVersions();
   const [selected, setSelected] = useState<Cluster[]>([]);
@@ -88,9 +91,14 @@ export default function ClustersPage() {
         selected={selected}
         onSelect={setSelected}
         actions={
-          <Button disabled={first === undefined} onClick={() => setDeleting(first?.name ?? null)}>
-            Delete
-          </Button>
+          <SpaceBetween direction="horizontal" size="xs">
+            <Button disabled={first === undefined} onClick={() => setDeleting(first?.name ?? null)}>
+              Delete
+            </Button>
+            <Button variant="primary" onClick={() => void navigate("/cluster-create")}>
+              Create cluster
+            </Button>
+          </SpaceBetween>
         }
       />
       {deleting !== null && <DeleteCluster name={deleting} onDismiss={() => setDeleting(null)} />}

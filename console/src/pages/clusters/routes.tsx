@@ -7,6 +7,11 @@ const area: Area = {
   routes: [
     page("/clusters", () => [clusters], () => import("./ClustersPage")),
     page(
+      "/cluster-create",
+      () => [clusters, { text: "Create cluster", to: "/cluster-create" }],
+      () => import("./create/CreateClusterPage"),
+    ),
+    page(
       "/clusters/:cluster/:tab?",
       ({ cluster = "" }) => [clusters, { text: cluster, to: `/clusters/${encodeURIComponent(cluster)}` }],
       () => import("./ClusterPage"),

@@ -59,10 +59,10 @@ export interface Line {
 
 /** LinesOf returns an object in YAML, without its managedFields, line by line. */
 export function linesOf(object: KubernetesObject): Line[] {
-  const { apiVersion, kind } = object;
+  const { apiVersion, kind, ...rest } = object;
   const metadata = Object.fromEntries(Object.entries(object.metadata).filter(([key]) => key !== "managedFields"));
   const lines: Line[] = [];
-  write(lines, { apiVersion, kind, ...object, metadata }, [], 0, "");
+  write(lines, { apiVersion, kind, ...rest, metadata }, [], 0, "");
   return lines;
 }
 
