@@ -1,0 +1,204 @@
+import { memo } from "react";
+import { colors, dotClassOf, dotColors, kindColors, kindNames, stateColor } from "./colors";
+import { count, dotAt, interfaceHeight, type PlacedCard, cardTitle } from "./layout";
+import type { Address, Interface } from "./network";
+import type { Detail } from "./view";
+
+export type Mark = "none" | "selected" | "related" | "path";
+
+interface Props {
+  placed: PlacedCard;
+  detail: Detail;
+  mark: Mark;
+  /** The address that is selected. */
+  address?: string;
+  onSelect: (id: string, address?: string) => void;
+}
+
+export const markColors: Record<Mark, string> = {
+  none: colors.border,
+  selected: colors.selected,
+  related: colors.selected,
+  path: colors.path,
+};
+
+/** Clip shortens text to a number of characters. */
+export function clip(text: string, length: number): string {
+  return text.length <= length ? text : text.slice(0, length - 1) + "…";
+}
+
+/** Button returns what makes an element of the map a button. */
+export function button(label: string, select: () => void) {
+  return {
+    "role": "button",
+    "tabIndex": 0,
+    "aria-label": label,
+    "onClick": (event: React.MouseEvent) => {
+      event.stopPropagation();
+      select();
+    },
+    "onKeyDown": (event: React.KeyboardEvent) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      event.stopPropagation();
+      select();
+    },
+  };
+}
+
+function CardViewNow({ placed, detail, mark, address, onSelect }: Props) {
+  const { card, x, y, width, height } = placed;
+  const attention = stateColor(card);
+  const label = [
+    `${kindNames[card.kind]} ${card.title}`,
+    card.state,
+    count(card.interfaces.length, "network interface"),
+    count(card.pods, "pod"),
+  ];
+  const subtitle = [kindNames[card.kind].replace(" network interface", ""), card.state].filter(Boolean).join(", ");
+  const text = detail === "cards" || detail === "addresses";
+  let eniY = cardTitle;
+  return (
+    <g transform={`translate(${x} ${y})`}>
+      <g
+        aria-pressed={mark === "selected"}
+        {...button(label.filter((part) => part !== "").join(", "), () => onSelect(card.id))}
+      >
+        <rect
+          className="frame"
+          width={width}
+          height={height}
+          rx={8}
+          strokeWidth={mark === "none" ? 1 : 3}
+          style={{ fill: mark === "selected" ? colors.selectedBox : colors.box, stroke: markColors[mark] }}
+        />
+        <rect width={6} height={height} rx={3} style={{ fill: attention ?? kindColors[card.kind] }} />
+        {text ? (
+          <>
+            <text x={14} y={16} fontSize={12} fontWeight={700} style={{ fill: colors.text }}>
+              {clip(card.title, 25)}
+            </text>
+            <text x={14} y={31} fontSize={11} style={{ fill: attention ?? colors.secondary }}>
+              {clip(subtitle, 29)}
+            </text>
+          </>
+        ) : (
+          <text x={14} y={height / 2 + 10} fontSize={28} style={{ fill: colors.text }}>
+            {card.pods > 0 ? card.pods : ""}
+          </text>
+        )}
+      </g>
+      {text &&
+        card.interfaces.map((eni) => {
+          const at = eniY;
+          eniY += interfaceHeight(eni);
+          return (
+            <InterfaceView
+              key={eni.id}
+              eni={eni}
+              y={at}
+              close={detail === "addresses"}
+              address={address}
+              onSelect={onSelect}
+            />
+          );
+        })}
+    </g>
+  );
+}
+
+// What is drawn depends on no more than this: the objects themselves are new whenever something is read again.
+function signature({ placed: { card, x, y, height }, detail, mark, address }: Props): string {
+  const addresses = card.interfaces.map((eni) =>
+    eni.addresses.map((each) => each.ip + dotClassOf(each).charAt(1) + each.pods.map(({ name }) => name).join()),
+  );
+  return JSON.stringify([card.title, card.state, card.kind, x, y, height, detail, mark, address, addresses]);
+}
+
+/** CardView draws an instance, or what else has network interfaces. */
+export const CardView = memo(
+  CardViewNow,
+  (before, now) =>
+    before.onSelect === now.onSelect &&
+    before.detail === now.detail &&
+    before.mark === now.mark &&
+    before.address === now.address &&
+    (before.placed === now.placed || signature(before) === signature(now)),
+);
+
+interface InterfaceProps {
+  eni: Interface;
+  y: number;
+  /** Near enough to select addresses. */
+  close: boolean;
+  address?: string;
+  onSelect: Props["onSelect"];
+}
+
+function InterfaceView({ eni, y, close, address, onSelect }: InterfaceProps) {
+  const primary = eni.addresses.find((each) => each.primary)?.ip ?? "";
+  return (
+    // Farther out, all of the card is one button.
+    <g transform={`translate(0 ${y})`} style={{ pointerEvents: close ? undefined : "none" }}>
+      <g {...(close ? button(`Network interface ${eni.id}, ${primary}`, () => onSelect(eni.id)) : {})}>
+        <rect
+          className="frame"
+          x={8}
+          width={178}
+          height={interfaceHeight(eni)}
+          rx={3}
+          style={{ fill: "transparent", stroke: colors.border }}
+          strokeWidth={close ? 0.5 : 0}
+        />
+        <text x={14} y={12} fontSize={10} style={{ fill: colors.secondary }}>
+          {clip(`${primary}  ${eni.id}`, 34)}
+        </text>
+      </g>
+      {close
+        ? eni.addresses.map((each, i) => (
+            <Dot
+              key={each.ip}
+              at={dotAt(i)}
+              address={each}
+              selected={each.ip === address}
+              onSelect={() => onSelect(eni.id, each.ip)}
+            />
+          ))
+        : dotPaths(eni).map(([color, path]) => (
+            <path key={color} d={path} strokeWidth={8} strokeLinecap="round" style={{ stroke: color }} />
+          ))}
+    </g>
+  );
+}
+
+function Dot(props: { at: { x: number; y: number }; address: Address; selected: boolean; onSelect: () => void }) {
+  const { at, address, selected, onSelect } = props;
+  const names = address.pods.map(({ namespace, name }) => `${namespace}/${name}`);
+  const label = [address.ip, names.length > 3 ? count(names.length, "pod") : names.join(", ")];
+  const title = label.filter(Boolean).join(", ");
+  return (
+    <g {...button(`Address ${title}`, onSelect)}>
+      <circle
+        className="frame"
+        cx={at.x}
+        cy={at.y}
+        r={4}
+        strokeWidth={selected ? 2 : 0.5}
+        style={{ fill: dotColors[dotClassOf(address)], stroke: selected ? colors.selected : colors.secondary }}
+      >
+        <title>{title}</title>
+      </circle>
+    </g>
+  );
+}
+
+/** DotPaths returns a path of dots for each color: far fewer elements than one for each dot. */
+function dotPaths({ addresses }: Interface): [string, string][] {
+  const paths = new Map<string, string>();
+  addresses.forEach((address, i) => {
+    const color = dotColors[dotClassOf(address)];
+    const { x, y } = dotAt(i);
+    paths.set(color, `${paths.get(color) ?? ""}M${x} ${y}h.01`);
+  });
+  return [...paths];
+}
