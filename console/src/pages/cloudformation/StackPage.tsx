@@ -1,0 +1,128 @@
+import { CloudFormationClient, DescribeStacksCommand, type Stack } from "@aws-sdk/client-cloudformation";
+import Button from "@cloudscape-design/components/button";
+import Container from "@cloudscape-design/components/container";
+import ContentLayout from "@cloudscape-design/components/content-layout";
+import Header from "@cloudscape-design/components/header";
+import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import Tabs from "@cloudscape-design/components/tabs";
+import { useState } from "react";
+import { useNavigate, useParams } from "react-router";
+import { pollWhile, useAws } from "../../aws/queries";
+import { awsCommand } from "../../commands/command";
+import { AppLink } from "../../components/AppLink";
+import { Copyable } from "../../components/Copyable";
+import { ErrorAlert } from "../../components/ErrorAlert";
+import { Loading } from "../../components/Loading";
+import { ShowCommand } from "../../components/ShowCommand";
+import { Status } from "../../components/Status";
+import { Time } from "../../components/Time";
+import { useSession } from "../../session/SessionProvider";
+import { DeleteStack } from "./DeleteStack";
+import { isChanging, stackAddress, stackName } from "./stacks";
+import { Outputs, Parameters, StackEvents, StackResources, StackTags, Template } from "./StackTabs";
+
+/** StackPage is the page of a stack, with its tabs. */
+export default function StackPage() {
+  const { stack: id = "", tab = "info" } = useParams();
+  const navigate = useNavigate();
+  const { session } = useSession();
+  const { data, error, refetch, isFetching } = useAws(
+    CloudFormationClient,
+    DescribeStacksCommand,
+    { StackName: id },
+    { poll: pollWhile(({ Stacks }) => isChanging(Stacks?.[0]?.StackStatus)) },
+  );
+  const [deleting, setDeleting] = useState(false);
+  const name = stackName(id);
+  const stack = data?.Stacks?.[0];
+  const failure = error !== null && (
+    <ErrorAlert attempted={`Describe stack ${name}`} error={error} retry={() => void refetch()} />
+  );
+  if (stack === undefined) {
+    if (error === null) return <Loading what={`stack ${name}`} />;
+    return <ContentLayout header={<Header variant="h1">{name}</Header>}>{failure}</ContentLayout>;
+  }
+  const changing = isChanging(stack.StackStatus);
+  const tabs = [
+    { id: "info", label: "Stack info", content: <StackInfo stack={stack} /> },
+    { id: "events", label: "Events", content: <StackEvents id={id} changing={changing} /> },
+    { id: "resources", label: "Resources", content: <StackResources id={id} changing={changing} /> },
+    { id: "outputs", label: "Outputs", content: <Outputs stack={stack} /> },
+    { id: "parameters", label: "Parameters", content: <Parameters stack={stack} /> },
+    { id: "template", label: "Template", content: <Template id={id} /> },
+  ];
+  return (
+    <ContentLayout
+      header={
+        <Header
+          variant="h1"
+          actions={
+            <SpaceBetween direction="horizontal" size="xs">
+              <ShowCommand
+                commands={[awsCommand("cloudformation", "describe-stacks", { StackName: id }, session.region)]}
+              />
+              <Button
+                iconName="refresh"
+                ariaLabel="Refresh stack"
+                loading={isFetching}
+                loadingText="Refreshing stack"
+                onClick={() => void refetch()}
+              />
+              <Button disabled={stack.StackStatus === "DELETE_COMPLETE"} onClick={() => setDeleting(true)}>
+                Delete
+              </Button>
+            </SpaceBetween>
+          }
+        >
+          {name}
+        </Header>
+      }
+    >
+      <SpaceBetween size="l">
+        {failure}
+        <Tabs
+          ariaLabel="Stack"
+          activeTabId={tab}
+          onChange={({ detail }) => void navigate(`${stackAddress(id)}/${detail.activeTabId}`, { replace: true })}
+          tabs={tabs.map((each) => ({ ...each, content: each.id === tab && each.content }))}
+        />
+      </SpaceBetween>
+      {deleting && <DeleteStack id={stack.StackId ?? id} onDismiss={() => setDeleting(false)} />}
+    </ContentLayout>
+  );
+}
+
+function StackInfo({ stack }: { stack: Stack }) {
+  const parent = stack.ParentId;
+  return (
+    <SpaceBetween size="l">
+      <Container header={<Header variant="h2">Overview</Header>}>
+        <KeyValuePairs
+          columns={3}
+          items={[
+            { label: "Stack ID", value: <Copyable text={stack.StackId} what="Stack ID" /> },
+            { label: "Description", value: stack.Description ?? "-" },
+            { label: "Status", value: <Status status={stack.StackStatus} raw /> },
+            { label: "Status reason", value: stack.StackStatusReason ?? "-" },
+            {
+              label: "Parent stack",
+              value: parent === undefined ? "-" : <AppLink to={stackAddress(parent)}>{stackName(parent)}</AppLink>,
+            },
+            { label: "Created time", value: <Time at={stack.CreationTime} /> },
+            { label: "Updated time", value: <Time at={stack.LastUpdatedTime} /> },
+            { label: "Deleted time", value: <Time at={stack.DeletionTime} /> },
+            { label: "Drift status", value: stack.DriftInformation?.StackDriftStatus ?? "-" },
+            {
+              label: "Termination protection",
+              value: stack.EnableTerminationProtection === true ? "Activated" : "Deactivated",
+            },
+            { label: "IAM role", value: stack.RoleARN ?? "-" },
+            { label: "Capabilities", value: stack.Capabilities?.join(", ") ?? "-" },
+          ]}
+        />
+      </Container>
+      <StackTags stack={stack} />
+    </SpaceBetween>
+  );
+}
