@@ -1,7 +1,10 @@
-import { redirect } from "react-router";
-import type { Area } from "../../app/area";
-import { Loading } from "../../components/Loading";
+import { type Area, page } from "../../app/area";
 
-const area: Area = { routes: [{ path: "/", element: <Loading what="page" />, loader: () => redirect("/clusters") }] };
+const home = { text: "Home", to: "/" };
+
+const area: Area = {
+  links: [{ order: 0, ...home }],
+  routes: [page("/", () => [home], () => import("./HomePage"))],
+};
 
 export default area;

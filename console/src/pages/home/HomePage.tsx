@@ -1,0 +1,40 @@
+import Box from "@cloudscape-design/components/box";
+import ContentLayout from "@cloudscape-design/components/content-layout";
+import Grid from "@cloudscape-design/components/grid";
+import Header from "@cloudscape-design/components/header";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import { formatAccount, identityName } from "../../session/session";
+import { useSession } from "../../session/SessionProvider";
+import { ClustersTile } from "./ClustersTile";
+import { HealthTile } from "./HealthTile";
+import { InstancesTile } from "./InstancesTile";
+import { StacksTile } from "./StacksTile";
+
+const half = { colspan: { default: 12, m: 6 } };
+
+/** HomePage shows what runs in the region, and what is wrong. */
+export default function HomePage() {
+  const { session } = useSession();
+  return (
+    <ContentLayout
+      header={
+        <Header
+          variant="h1"
+          description={`Account ${formatAccount(session.account)}, signed in as ${identityName(session.arn)}.`}
+        >
+          Home
+        </Header>
+      }
+    >
+      <SpaceBetween size="l">
+        <ClustersTile />
+        <HealthTile />
+        <Grid gridDefinition={[half, half]}>
+          <InstancesTile />
+          <StacksTile />
+        </Grid>
+        <Box color="text-body-secondary">All of this is in the region {session.region}.</Box>
+      </SpaceBetween>
+    </ContentLayout>
+  );
+}
