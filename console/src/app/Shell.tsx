@@ -21,6 +21,7 @@ export default function Shell({ children }: { children?: ReactNode }) {
   const [navigationOpen, setNavigationOpen] = useState(() => window.innerWidth > 1000);
   const [panel, setPanel] = useState<ReactNode>(null);
   const [panelOpen, setPanelOpen] = useState(true);
+  const [panelPosition, setPanelPosition] = useState<"side" | "bottom">("side");
   const items = useMemo(() => navigationItems(links, (to) => root + to), [root]);
 
   useEffect(() => {
@@ -70,6 +71,8 @@ export default function Shell({ children }: { children?: ReactNode }) {
         notifications={<NotificationBar />}
         splitPanel={panel}
         splitPanelOpen={panelOpen}
+        splitPanelPreferences={{ position: panelPosition }}
+        onSplitPanelPreferencesChange={({ detail }) => setPanelPosition(detail.position)}
         onSplitPanelToggle={({ detail }) => setPanelOpen(detail.open)}
         content={
           <SplitPanelContext.Provider value={setPanel}>

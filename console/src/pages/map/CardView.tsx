@@ -151,7 +151,7 @@ function InterfaceView({ eni, y, close, address, onSelect }: InterfaceProps) {
           strokeWidth={close ? 0.5 : 0}
         />
         <text x={14} y={12} fontSize={10} style={{ fill: colors.secondary }}>
-          {clip(`${primary}  ${eni.id}`, 34)}
+          {clip(`${primary}  ${eni.id}`, 31)}
         </text>
       </g>
       {close

@@ -71,7 +71,7 @@ export function interfaceHeight({ addresses }: Interface): number {
 /** DotAt returns the center of the dot of an address, from the upper left corner of its network interface. */
 export function dotAt(index: number): { x: number; y: number } {
   return {
-    x: 10 + (index % dotsPerRow) * dotPitch,
+    x: 15 + (index % dotsPerRow) * dotPitch,
     y: interfaceTitle + Math.floor(index / dotsPerRow) * dotPitch + dotPitch / 2 - 2,
   };
 }
