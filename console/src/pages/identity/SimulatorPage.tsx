@@ -99,8 +99,8 @@ export default function SimulatorPage() {
 
 const looks: Record<string, { type: "success" | "error" | "stopped"; text: string }> = {
   allowed: { type: "success", text: "Allowed" },
-  explicitDeny: { type: "error", text: "Denied by a statement" },
-  implicitDeny: { type: "stopped", text: "Denied: nothing allows it" },
+  explicitDeny: { type: "error", text: "Denied" },
+  implicitDeny: { type: "stopped", text: "Implicitly denied" },
 };
 
 function Results({ asked, arn }: { asked: SimulatePrincipalPolicyCommandInput; arn: string }) {
@@ -130,6 +130,7 @@ function Results({ asked, arn }: { asked: SimulatePrincipalPolicyCommandInput; a
           {
             id: "statement",
             header: "Deciding statement",
+            minWidth: 340,
             cell: ({ result, decisions }) => (
               <SpaceBetween size="xs">
                 <Box>{explain(result, decisions)}</Box>
