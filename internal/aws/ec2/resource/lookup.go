@@ -25,9 +25,7 @@ func (s *Records) DefaultVPC(sc Scope) (*record.VPC, error) {
 
 // SecurityGroupNamed returns the group of that name in a VPC, the default VPC when vpcID is empty.
 func (s *Records) SecurityGroupNamed(sc Scope, vpcID, name string) (record.SecurityGroup, error) {
-	where := "VPC"
 	if vpcID == "" {
-		where = "default VPC"
 		vpc, err := s.DefaultVPC(sc)
 		if err != nil {
 			return record.SecurityGroup{}, err
@@ -46,6 +44,10 @@ func (s *Records) SecurityGroupNamed(sc Scope, vpcID, name string) (record.Secur
 		return record.SecurityGroup{}, err
 	}
 	if len(found) == 0 {
+		where := "VPC"
+		if vpc, err := s.DefaultVPC(sc); err == nil && vpc.ID == vpcID {
+			where = "default VPC"
+		}
 		return record.SecurityGroup{}, wire.Errorf("InvalidGroup.NotFound",
 			"The security group '%s' does not exist in %s '%s'", name, where, vpcID)
 	}
