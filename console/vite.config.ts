@@ -10,6 +10,15 @@ const daemon = `http://${process.env.CORACLE_LISTEN ?? "127.0.0.1:4566"}`;
 export default defineConfig({
   base: "/console/",
   plugins: [react(), licenses(), compress()],
+  resolve: {
+    alias: {
+      // The names of its variables are those of one release of the components: these are of the one that is built.
+      "@cloudscape-design/design-tokens": resolve(
+        import.meta.dirname,
+        "node_modules/@cloudscape-design/components/internal/generated/styles/tokens.js",
+      ),
+    },
+  },
   build: {
     outDir: resolve(import.meta.dirname, process.env.CONSOLE_OUT ?? "../internal/console/dist"),
     emptyOutDir: true,
@@ -21,8 +30,8 @@ export default defineConfig({
   },
   server: {
     proxy: {
-      "^/console/(session$|kubernetes/)": { target: daemon, ws: true, changeOrigin: true },
-      "^/(?!console/)": daemon,
+      "^/console/(session$|kubernetes/)": { target: daemon, ws: true },
+      "^/(?!console/)": { target: daemon }, // with the Host that is signed
     },
   },
 });

@@ -45,7 +45,7 @@ func (s *Records) SecurityGroupNamed(sc Scope, vpcID, name string) (record.Secur
 	}
 	if len(found) == 0 {
 		where := "VPC"
-		if vpc, err := s.DefaultVPC(sc); err == nil && vpc.ID == vpcID {
+		if vpc, err := s.DefaultVPC(sc); err == nil && vpc != nil && vpc.ID == vpcID {
 			where = "default VPC"
 		}
 		return record.SecurityGroup{}, wire.Errorf("InvalidGroup.NotFound",
