@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coracle-eks/coracle/internal/originguard"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -84,6 +85,9 @@ func New(o Options) *Console {
 	return &Console{options: o, codes: codes{now: time.Now}, index: indexIn(o.Region)}
 }
 
+// ServedUnder reports whether the console may be reached under a name or address.
+func (c *Console) ServedUnder(host string) bool { return c.options.ServedUnder(host) }
+
 // Serves reports whether a request is for the console.
 func Serves(r *http.Request) bool {
 	return r.URL.Path+"/" == Prefix || strings.HasPrefix(r.URL.Path, Prefix)
@@ -91,12 +95,8 @@ func Serves(r *http.Request) bool {
 
 // ServeHTTP serves the page and what it needs.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	w.Header().Set("Content-Security-Policy", policy)
+	secure(w.Header())
 	switch {
 	case !c.options.ServedUnder(r.Host):
 		http.Error(w, fmt.Sprintf("The console is not served under the name %q, which others may have pointed at this "+
@@ -107,10 +107,22 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == sessionPath:
 		c.serveSession(w, r)
 	case strings.HasPrefix(r.URL.Path, kubernetesPrefix):
-		c.serveKubernetes(w, r)
+		// What programs in a cluster answer is no page of the console's, whatever it claims to be, and nobody keeps it.
+		originguard.Serve(w, r, http.HandlerFunc(c.serveKubernetes), func(h http.Header) {
+			secure(h)
+			h.Set("Cache-Control", "no-store")
+		})
 	default:
 		c.serveFile(w, r)
 	}
+}
+
+// secure sets what holds for all answers.
+func secure(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
 // isSameOrigin reports whether a request is not one that a page of another origin made.

@@ -55,8 +55,6 @@ func (c *Console) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 		fail(err)
 		return
 	}
-	// What programs in a cluster answer is no page of the console's, whatever it claims to be.
-	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	http.StripPrefix(kubernetesPrefix+region+"/"+name, http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			c.options.APIServers.ServeCluster(w, r, cluster.Value.ID)

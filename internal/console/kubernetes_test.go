@@ -13,12 +13,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
+	"github.com/coracle-eks/coracle/internal/originguard"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -132,7 +136,7 @@ func TestKubernetesRequests(t *testing.T) {
 		}
 		policies := response.Header.Values("Content-Security-Policy")
 		if test.status == http.StatusOK {
-			if !strings.HasPrefix(policies[0], "sandbox;") {
+			if !slices.Contains(policies, originguard.Policy) {
 				t.Errorf("%s: an answer of the cluster has the policies %q", test.name, policies)
 			}
 			continue
@@ -141,6 +145,65 @@ func TestKubernetesRequests(t *testing.T) {
 		if response.StatusCode != http.StatusNotFound || test.body != "" {
 			if err := json.Unmarshal(body, &status); err != nil || status.Kind != "Status" {
 				t.Errorf("%s: %s is no status of Kubernetes (%v)", test.name, body, err)
+			}
+		}
+	}
+}
+
+// TestAnswersOfClustersChangeNothing has a program in a cluster answer what changes what a browser keeps for the console:
+// in hints, in the answer, and in that to an upgrade.
+func TestAnswersOfClustersChangeNothing(t *testing.T) {
+	t.Parallel()
+	front := serveCluster(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Refresh",
+			"Service-Worker-Allowed", "Report-To"} {
+			w.Header().Set(name, "hostile")
+		}
+		w.Header().Set("Cache-Control", "public, max-age=31536000")
+		w.Header().Set("Audit-Id", "kept")
+		if r.Header.Get("Upgrade") == "" {
+			w.WriteHeader(http.StatusEarlyHints)
+			return
+		}
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	})
+	for _, headers := range []map[string]string{{}, {"Connection": "Upgrade", "Upgrade": "websocket"}} {
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(status int, _ textproto.MIMEHeader) error {
+			t.Errorf("an answer %d", status)
+			return nil
+		}}
+		r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodGet,
+			front.URL+kubernetesPrefix+"eu-west-1/web/api", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer k8s-aws-v1.mine")
+		for name, value := range headers {
+			r.Header.Set(name, value)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		h := response.Header
+		for name, values := range h {
+			if slices.Contains(values, "hostile") {
+				t.Errorf("%s: %s passes", response.Status, name)
+			}
+		}
+		if h.Get("Audit-Id") != "kept" || !slices.Contains(h.Values("Content-Security-Policy"), originguard.Policy) {
+			t.Errorf("%s: %v", response.Status, h)
+		}
+		if response.StatusCode == http.StatusSwitchingProtocols {
+			continue
+		}
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
+			if got := h.Values(name); !slices.Equal(got, []string{want}) {
+				t.Errorf("%s: %s is %q, want %q", response.Status, name, got, want)
 			}
 		}
 	}

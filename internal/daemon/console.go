@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/console"
+	"github.com/coracle-eks/coracle/internal/originguard"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -56,16 +58,36 @@ func (d *daemon) consoleCredentials(ctx context.Context, account string) (consol
 		SessionToken: c.SessionToken, Expiration: c.Expires}, err
 }
 
-// serveConsole serves the console beside the AWS APIs. A request that is signed for a service which is forwarded, such
-// as one for a bucket of the name "console", is the forwarder's.
+// serveConsole serves the console beside all else of the AWS endpoint, which may have come from anybody: nothing of
+// that is below the console's path, and none of it acts for the origin. Where the console is not served, under names of
+// Amazon S3 that lead to this host, what is signed for a forwarded service is the forwarder's: a key may begin with
+// "console/".
 func (d *daemon) serveConsole(handler http.Handler) http.Handler {
+	handler = originguard.Handler(handler)
+	refused := originguard.Handler(http.HandlerFunc(refuseBucket))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if console.Serves(r) && d.api.forwarder.Find(r) == nil {
-			d.console.ServeHTTP(w, r.WithContext(store.Bounded(r.Context(), mostRead)))
+		if !console.Serves(r) {
+			handler.ServeHTTP(w, r)
 			return
 		}
-		handler.ServeHTTP(w, r)
+		switch forwarded, served := d.api.forwarder.Find(r) != nil, d.console.ServedUnder(r.Host); {
+		case forwarded && served:
+			refused.ServeHTTP(w, r)
+		case forwarded:
+			handler.ServeHTTP(w, r)
+		default:
+			d.console.ServeHTTP(w, r.WithContext(store.Bounded(r.Context(), mostRead)))
+		}
 	})
+}
+
+// refuseBucket answers a request for a bucket whose path is the console's.
+func refuseBucket(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusBadRequest)
+	io.WriteString(w, "<Error><Code>InvalidBucketName</Code><Message>The path of the bucket \"console\" is that of "+ //nolint:errcheck
+		"Coracle's console. Name the bucket in the host, as in console.s3.us-east-1.amazonaws.com, or choose another "+
+		"name.</Message></Error>")
 }
 
 // ConsoleLink makes a link that signs in to the console once. The error of an account that is not there is an

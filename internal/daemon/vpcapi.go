@@ -20,11 +20,10 @@ func (d *daemon) serveVPCs(ctx context.Context, apis *endpoint.APIs, handler htt
 // outsideVPCs adds to the daemon's own endpoint the console, and what is for clients that reach nothing else of this
 // host: inside VPCs, publicAccessCidrs would not hold.
 func (d *daemon) outsideVPCs(handler http.Handler) http.Handler {
-	handler = d.serveConsole(handler)
 	if d.settings.AdvertiseAddress == "" {
-		return handler
+		return d.serveConsole(handler)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return d.serveConsole(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.settings.AdvertiseAddress == Auto || d.settings.AdvertiseAddress == r.Host {
 			r = r.WithContext(clusterproxy.NewContext(r.Context(), r.Host))
 		}
@@ -33,7 +32,7 @@ func (d *daemon) outsideVPCs(handler http.Handler) http.Handler {
 			return
 		}
 		handler.ServeHTTP(w, r)
-	})
+	}))
 }
 
 // insideVPCs leaves out of the daemon's own endpoint what is for processes of the host, and tells policies where in a

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/httpstream"
 
 	"github.com/coracle-eks/coracle/internal/connlimit"
+	"github.com/coracle-eks/coracle/internal/originguard"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -143,6 +144,11 @@ func (p *Proxy) ServeCluster(w http.ResponseWriter, r *http.Request, id string) 
 			r.SetXForwarded()
 		},
 		Transport:     to,
+		// Of an upgrade as well, whose header no http.ResponseWriter sees.
+		ModifyResponse: func(answer *http.Response) error {
+			originguard.Strip(answer.Header)
+			return nil
+		},
 		FlushInterval: -1, // an event is of use when it happens
 		ErrorHandler:  p.Error,
 		ErrorLog:      slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
