@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"html"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +26,7 @@ func consoleCommand() *cobra.Command {
 		Long: `Open the console in a browser, signed in as the root user of the account for 12 hours.
 
 The link is good once, within a minute. Where there is no browser, the command prints it: open it in any browser that
-reaches the daemon.`,
+reaches the daemon. Otherwise the command ends when the link has been used.`,
 		Example: `  coracle console
   coracle console --no-browser --account 444455556666`,
 		Args: cobra.NoArgs,
@@ -42,8 +47,10 @@ reaches the daemon.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), "open this link within a minute; it signs in once")
 				return nil
 			}
-			// What it prints is no output of this command.
-			if err := exec.CommandContext(cmd.Context(), opener, link.URL).Run(); err != nil {
+			used := func(ctx context.Context) error {
+				return admin.NewClient(dir.Socket()).AwaitConsoleLink(ctx, link)
+			}
+			if err := openBrowser(cmd.Context(), opener, link.URL, used); err != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s opens no browser (%v): open this link within a minute\n", opener, err)
 			}
 			return nil
@@ -70,4 +77,60 @@ func browser(getenv func(string) string) string {
 		return ""
 	}
 	return name
+}
+
+// openBrowser opens a page that leads on to a link, and removes it when used returns, which waits until the link has
+// been used, or after a minute. All users of a host may read the arguments of programs, and the link is a secret.
+func openBrowser(ctx context.Context, opener, link string, used func(context.Context) error) error {
+	dir, page, err := writePage(os.Getenv("XDG_RUNTIME_DIR"), link)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+
+	// A browser may run for as long as its user likes, beyond this command. What it prints is no output of this command.
+	opened := exec.CommandContext(context.WithoutCancel(ctx), opener, (&url.URL{Scheme: "file", Path: page}).String())
+	if err := opened.Start(); err != nil {
+		return err
+	}
+	failed, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		if err := opened.Wait(); err != nil {
+			failed <- err
+		}
+	}()
+	go func() {
+		defer close(done)
+		_ = used(ctx) // an error is that the daemon has ended, and the code with it
+	}()
+	select {
+	case err = <-failed:
+	case <-done:
+	}
+	cancel()
+	<-done
+	return err
+}
+
+// writePage writes a page that leads on to a link, for the user of this process alone: below runtime, or where that is
+// none for it, in the directory of temporary files.
+func writePage(runtime, link string) (dir, page string, err error) {
+	if dir, err = os.MkdirTemp(runtime, "coracle-console-"); err != nil && runtime != "" {
+		dir, err = os.MkdirTemp("", "coracle-console-")
+	}
+	if err != nil {
+		return "", "", err
+	}
+	page = filepath.Join(dir, "console.html")
+	to := html.EscapeString(link)
+	text := `<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" content="no-referrer">` +
+		`<meta http-equiv="refresh" content="0; url=` + to + `"><title>Coracle</title><a href="` + to +
+		`">Open the console</a>` + "\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		os.RemoveAll(dir)
+		return "", "", err
+	}
+	return dir, page, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +56,7 @@ func TestScripts(t *testing.T) {
 			"crash":     crashDaemon,
 			"processes": processes,
 			"mode":      mode,
+			"redeem":    redeem,
 		},
 	})
 }
@@ -105,6 +107,31 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return nil
 	}))
+}
+
+// redeem FILE, in scripts, signs in to the console by the link in a page, as a browser does once somebody has opened it.
+func redeem(ts *testscript.TestScript, _ bool, args []string) {
+	var code string
+	ts.Check(eventually.Try(10*time.Millisecond, func() error {
+		page, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err != nil {
+			return err
+		}
+		_, code, _ = strings.Cut(string(page), "#code=")
+		code, _, _ = strings.Cut(code, `"`)
+		return nil
+	}))
+	origin := "http://" + ts.Getenv("CORACLE_LISTEN")
+	r, err := http.NewRequest(http.MethodPost, origin+"/console/session", strings.NewReader(`{"code":"`+code+`"}`))
+	ts.Check(err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Origin", origin)
+	resp, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		ts.Fatalf("sign in: %s", resp.Status)
+	}
 }
 
 // crashDaemon DIR, "crash" in scripts, SIGKILLs the daemon of a data directory and waits until it is gone.

@@ -5,6 +5,7 @@
 //	GET  /backup         the archive of package backup
 //	GET  /backup/volumes the same, with the content of volumes and snapshots
 //	POST /console        makes a link that signs in to the console; answers ConsoleLink
+//	POST /console/await  ConsoleLink; answers when it has been used
 //	GET  /debug/dump     Dump
 //	GET  /debug/pprof/…  profiles of the Go runtime
 //	GET  /denials        []Denial of an account

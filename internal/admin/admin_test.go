@@ -93,6 +93,13 @@ func (d daemon) ConsoleLink(_ context.Context, account string) (ConsoleLink, err
 	}
 	return ConsoleLink{URL: "http://127.0.0.1:4566/console/#code=" + account, Expires: time.Unix(60, 0).UTC()}, nil
 }
+func (d daemon) AwaitConsoleLink(ctx context.Context, l ConsoleLink) error {
+	if strings.HasSuffix(l.URL, "#code=1") {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
 func (d daemon) Stop() { close(d.stopped) }
 func (d daemon) CreateAccount(_ context.Context, a string) (Account, error) {
 	if a == "taken" {
@@ -362,6 +369,14 @@ func TestConsoleLink(t *testing.T) {
 	want := ConsoleLink{URL: "http://127.0.0.1:4566/console/#code=1", Expires: time.Unix(60, 0).UTC()}
 	if got, err := c.ConsoleLink(t.Context(), "1"); err != nil || got != want {
 		t.Errorf("got %+v (%v), want %+v", got, err, want)
+	}
+	if err := c.AwaitConsoleLink(t.Context(), want); err != nil {
+		t.Errorf("a link that has been used: %v", err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.AwaitConsoleLink(over, ConsoleLink{URL: "#code=2"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a link that nobody uses: %v", err)
 	}
 }
 

@@ -22,3 +22,8 @@ type ConsoleLink struct {
 func (c *Client) ConsoleLink(ctx context.Context, account string) (l ConsoleLink, err error) {
 	return l, c.callJSON(ctx, http.MethodPost, "/console", consoleRequest{Account: account}, &l)
 }
+
+// AwaitConsoleLink waits until a link has been used, or ctx ends.
+func (c *Client) AwaitConsoleLink(ctx context.Context, l ConsoleLink) error {
+	return c.callJSON(ctx, http.MethodPost, "/console/await", l, &struct{}{})
+}

@@ -39,6 +39,8 @@ type Daemon interface {
 	// ConsoleLink makes a link that signs in to the console once, as the root user of an account. The error of an
 	// account that is not there is a *Refused.
 	ConsoleLink(ctx context.Context, account string) (ConsoleLink, error)
+	// AwaitConsoleLink waits until a link has been used, or ctx ends.
+	AwaitConsoleLink(ctx context.Context, l ConsoleLink) error
 	// Denials returns what policies refused in an account. The error of one that is not there is a *Refused.
 	Denials(ctx context.Context, account string) ([]Denial, error)
 	// Metrics serves the metrics of the daemon for Prometheus.
@@ -173,6 +175,14 @@ func handler(d Daemon, log *slog.Logger) http.Handler {
 		}
 		link, err := d.ConsoleLink(r.Context(), q.Account)
 		answer(w, link, err)
+	})
+	mux.HandleFunc("POST /console/await", func(w http.ResponseWriter, r *http.Request) {
+		var l ConsoleLink
+		if err := decodeRequest(w, r, &l); err != nil {
+			answer(w, nil, err)
+			return
+		}
+		answer(w, struct{}{}, d.AwaitConsoleLink(r.Context(), l))
 	})
 	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) {
 		all, err := d.Denials(r.Context(), r.URL.Query().Get("account"))

@@ -383,3 +383,39 @@ func TestCredentialsThatCannotBeMade(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// TestAwaitCode waits for a code that is redeemed, one that a newer one displaces, and one that nobody redeems.
+func TestAwaitCode(t *testing.T) {
+	t.Parallel()
+	c := newConsole(nil)
+	wait := func(ctx context.Context, code string) chan error {
+		ended := make(chan error, 1)
+		go func() { ended <- c.AwaitCode(ctx, code) }()
+		return ended
+	}
+	redeemed, _ := c.CreateCode(account)
+	waiting := wait(t.Context(), redeemed)
+	if w := redeem(c, redeemed); w.Code != http.StatusOK {
+		t.Fatal(w.Code)
+	}
+	if err := <-waiting; err != nil {
+		t.Errorf("a code that is redeemed: %v", err)
+	}
+	if err := c.AwaitCode(t.Context(), redeemed); err != nil {
+		t.Errorf("a code that was: %v", err)
+	}
+	displaced, _ := c.CreateCode(account)
+	waiting = wait(t.Context(), displaced)
+	for range maxCodes {
+		c.CreateCode(account)
+	}
+	if err := <-waiting; err != nil {
+		t.Errorf("a code that is displaced: %v", err)
+	}
+	kept, _ := c.CreateCode(account)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.AwaitCode(over, kept); !errors.Is(err, context.Canceled) {
+		t.Errorf("a code that nobody redeems: %v", err)
+	}
+}

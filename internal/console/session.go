@@ -56,6 +56,7 @@ type codes struct {
 type code struct {
 	account string
 	expires time.Time
+	gone    chan struct{} // closed when the code is good no more, but for its age
 }
 
 // CreateCode returns a code that signs in the root user of an account, once, until expires. It goes into a link, in
@@ -69,7 +70,7 @@ func (c *codes) create(account string) (text string, expires time.Time) {
 	rand.Read(secret)
 	text = base64.RawURLEncoding.EncodeToString(secret)
 	now := c.now()
-	created := code{account: account, expires: now.Add(codeLife)}
+	created := code{account: account, expires: now.Add(codeLife), gone: make(chan struct{})}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,13 +80,13 @@ func (c *codes) create(account string) (text string, expires time.Time) {
 	var oldest [sha256.Size]byte
 	for digest, each := range c.waiting {
 		if !now.Before(each.expires) {
-			delete(c.waiting, digest)
+			c.remove(digest)
 		} else if first, ok := c.waiting[oldest]; !ok || each.expires.Before(first.expires) {
 			oldest = digest
 		}
 	}
 	if len(c.waiting) >= maxCodes {
-		delete(c.waiting, oldest)
+		c.remove(oldest)
 	}
 	c.waiting[sha256.Sum256([]byte(text))] = created
 	return text, created.expires
@@ -97,8 +98,32 @@ func (c *codes) redeem(text string) (account string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found, ok := c.waiting[digest]
-	delete(c.waiting, digest)
+	c.remove(digest)
 	return found.account, ok && c.now().Before(found.expires)
+}
+
+// remove forgets a code. mu is held.
+func (c *codes) remove(digest [sha256.Size]byte) {
+	if found, ok := c.waiting[digest]; ok {
+		close(found.gone)
+		delete(c.waiting, digest)
+	}
+}
+
+// AwaitCode waits until a code has been redeemed, or is good no more for another reason than its age, or ctx ends.
+func (c *Console) AwaitCode(ctx context.Context, text string) error {
+	c.codes.mu.Lock()
+	found, ok := c.codes.waiting[sha256.Sum256([]byte(text))]
+	c.codes.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	select {
+	case <-found.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // serveSession exchanges a code for credentials. Only the page itself may ask: a page of another origin would sign its

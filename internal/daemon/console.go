@@ -90,6 +90,9 @@ func refuseBucket(w http.ResponseWriter, _ *http.Request) {
 		"name.</Message></Error>")
 }
 
+// codeFragment begins the fragment of a link that signs in.
+const codeFragment = "#code="
+
 // ConsoleLink makes a link that signs in to the console once. The error of an account that is not there is an
 // *admin.Refused.
 func (c *commands) ConsoleLink(ctx context.Context, account string) (admin.ConsoleLink, error) {
@@ -103,5 +106,11 @@ func (c *commands) ConsoleLink(ctx context.Context, account string) (admin.Conso
 			"with \"coracle account create %s\"", account, strings.Join(accounts, ", "), account)}
 	}
 	code, expires := c.d.console.CreateCode(account)
-	return admin.ConsoleLink{URL: AdvertisedURL(c.d.settings) + console.Prefix + "#code=" + code, Expires: expires}, nil
+	return admin.ConsoleLink{URL: AdvertisedURL(c.d.settings) + console.Prefix + codeFragment + code, Expires: expires}, nil
+}
+
+// AwaitConsoleLink waits until a link has been used, or ctx ends.
+func (c *commands) AwaitConsoleLink(ctx context.Context, l admin.ConsoleLink) error {
+	_, code, _ := strings.Cut(l.URL, codeFragment)
+	return c.d.console.AwaitCode(ctx, code)
 }
