@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -48,12 +49,14 @@ const (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Options configures a [Console]. All fields must be set.
+// Options configures a [Console]. All fields but PublishedPort must be set.
 type Options struct {
 	// Region is the region that a sign-in begins in.
 	Region string
 	// ServedUnder reports whether the console may be reached under a name or address; see [ServedUnder].
 	ServedUnder func(host string) bool
+	// PublishedPort is set where clients of this host, too, come from another address: by a port of a container.
+	PublishedPort bool
 	// Credentials returns temporary credentials of the root user of an account.
 	Credentials func(ctx context.Context, account string) (Credentials, error)
 	// Account returns the account of whoever signed a token of EKS for the cluster with a name. The error is about the
@@ -102,6 +105,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("The console is not served under the name %q, which others may have pointed at this "+
 			"host. Open it under the address that \"coracle console\" prints, or let the daemon know the name with "+
 			"\"coracle up --advertise-address NAME:PORT\".", r.Host), http.StatusMisdirectedRequest)
+	case !c.isConfidential(r):
+		http.Error(w, "Somebody on the network may read along: the console is served to other hosts by https alone. Open "+
+			"https://"+r.Host+Prefix+".", http.StatusForbidden)
 	case r.URL.Path+"/" == Prefix:
 		http.Redirect(w, r, Prefix, http.StatusPermanentRedirect)
 	case r.URL.Path == sessionPath:
@@ -115,6 +121,24 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		c.serveFile(w, r)
 	}
+}
+
+// isConfidential reports whether nobody on a network reads what a browser and the daemon say to each other.
+func (c *Console) isConfidential(r *http.Request) bool {
+	if r.TLS != nil || sourceOf(r).IsLoopback() {
+		return true
+	}
+	// By a published port of a container, a browser's own loopback address is where the port is published.
+	return c.options.PublishedPort && IsLoopback(r.Host)
+}
+
+// sourceOf returns the address of a client; the zero Addr where it has none.
+func sourceOf(r *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr().Unmap().WithZone("")
 }
 
 // secure sets what holds for all answers.
@@ -135,7 +159,8 @@ func isSameOrigin(r *http.Request) bool {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && u.Host == r.Host && (u.Scheme == "http" || u.Scheme == "https")
+	// Something before the daemon may have ended the TLS of a request that comes without.
+	return err == nil && u.Host == r.Host && (u.Scheme == "https" || u.Scheme == "http" && r.TLS == nil)
 }
 
 // answerJSON answers with a value, which nobody keeps.

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -45,14 +46,20 @@ func newConsole(set func(*Options)) *Console {
 	return New(o)
 }
 
-// ask sends a request with the headers "Name: value".
+// ask sends a request with the headers "Name: value", from 127.0.0.1 or "From: ADDRESS", with "TLS: on" over TLS.
 func ask(c *Console, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://"+address+path, strings.NewReader(body))
+	r.RemoteAddr = "127.0.0.1:50000"
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
-		if name == "Host" {
+		switch name {
+		case "Host":
 			r.Host = value
-		} else {
+		case "From":
+			r.RemoteAddr = value
+		case "TLS":
+			r.TLS = &tls.ConnectionState{}
+		default:
 			r.Header.Add(name, value)
 		}
 	}
@@ -417,5 +424,83 @@ func TestAwaitCode(t *testing.T) {
 	cancel()
 	if err := c.AwaitCode(over, kept); !errors.Is(err, context.Canceled) {
 		t.Errorf("a code that nobody redeems: %v", err)
+	}
+}
+
+// TestNobodyReadsAlong asks from other hosts, with and without TLS. A request that is refused does not use up the code.
+func TestNobodyReadsAlong(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, host, from string
+		tls, published   bool
+		status           int
+	}{
+		{"on the host", address, "127.0.0.1:1", false, false, http.StatusOK},
+		{"on the host, by IPv6", "[::1]:4566", "[::1]:1", false, false, http.StatusOK},
+		{"on the host, by a socket of both", address, "[::ffff:127.0.0.1]:1", false, false, http.StatusOK},
+		{"behind a proxy on the host", "192.0.2.1:4566", "127.0.0.1:1", false, false, http.StatusOK},
+		{"on another host", "192.0.2.1:4566", "192.0.2.9:1", false, false, http.StatusForbidden},
+		{"on another host, with TLS", "192.0.2.1:4566", "192.0.2.9:1", true, false, http.StatusOK},
+		{"on another host, by a name of this one", "localhost:4566", "192.0.2.9:1", false, false, http.StatusForbidden},
+		{"by the host's own address", "192.0.2.1:4566", "192.0.2.1:1", false, false, http.StatusForbidden},
+		{"by a published port", "localhost:4566", "172.17.0.1:1", false, true, http.StatusOK},
+		{"by a published port, on another host", "192.0.2.1:4566", "172.17.0.1:1", false, true, http.StatusForbidden},
+		{"from nowhere", "192.0.2.1:4566", "@", false, false, http.StatusForbidden},
+	} {
+		c := newConsole(func(o *Options) {
+			o.ServedUnder, o.PublishedPort = ServedUnder(true), test.published
+		})
+		code, _ := c.CreateCode(account)
+		scheme, headers := "http", []string{"Host: " + test.host, "From: " + test.from}
+		if test.tls {
+			scheme, headers = "https", append(headers, "TLS: on")
+		}
+		headers = append(headers, "Content-Type: application/json", "Origin: "+scheme+"://"+test.host)
+		if w := ask(c, http.MethodGet, "/console/", "", headers...); w.Code != test.status {
+			t.Errorf("%s: the page: %d %s", test.name, w.Code, w.Body)
+		}
+		w := ask(c, http.MethodPost, "/console/session", `{"code":"`+code+`"}`, headers...)
+		if w.Code != test.status || strings.Contains(w.Body.String(), "secret") != (test.status == http.StatusOK) {
+			t.Errorf("%s: %d %s, want %d", test.name, w.Code, w.Body, test.status)
+		}
+		if test.status == http.StatusOK {
+			continue
+		}
+		if !strings.Contains(w.Body.String(), "https://"+test.host+Prefix) {
+			t.Errorf("%s: %s", test.name, w.Body)
+		}
+		if w := redeem(c, code); w.Code != http.StatusOK {
+			t.Errorf("%s: the code is lost: %d %s", test.name, w.Code, w.Body)
+		}
+	}
+	// A page that was loaded without TLS is of another origin than what is served with it.
+	c := newConsole(nil)
+	code, _ := c.CreateCode(account)
+	if w := ask(c, http.MethodPost, "/console/session", `{"code":"`+code+`"}`, "TLS: on", "Content-Type: application/json",
+		"Origin: http://"+address); w.Code != http.StatusForbidden {
+		t.Errorf("a page without TLS: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestNoCookies asks for each path: browsers send cookies by themselves, also for pages of others.
+func TestNoCookies(t *testing.T) {
+	t.Parallel()
+	c := newConsole(nil)
+	code, _ := c.CreateCode(account)
+	answers := []*httptest.ResponseRecorder{redeem(c, code), redeem(c, code)}
+	for _, path := range []string{"/console", "/console/", "/console/clusters/web", "/console/icon.svg",
+		"/console/assets/none.js", "/console/session"} {
+		answers = append(answers, ask(c, http.MethodGet, path, ""))
+	}
+	for _, w := range answers {
+		if got := w.Header().Values("Set-Cookie"); len(got) > 0 {
+			t.Errorf("cookies %q", got)
+		}
+	}
+	// Nor does a cookie let anybody do anything.
+	code, _ = c.CreateCode(account)
+	if w := ask(c, http.MethodPost, "/console/session", `{}`, "Content-Type: application/json", "Origin: http://"+address,
+		"Cookie: code="+code); w.Code != http.StatusForbidden {
+		t.Errorf("by a cookie: %d %s", w.Code, w.Body)
 	}
 }

@@ -36,6 +36,13 @@ func ServedUnder(anyAddress bool, addresses ...string) func(host string) bool {
 	}
 }
 
+// IsLoopback reports whether HOST or HOST:PORT is a loopback address, or localhost.
+func IsLoopback(address string) bool {
+	host, ok := cutPort(address)
+	ip, err := netip.ParseAddr(host)
+	return ok && (strings.TrimSuffix(host, ".") == "localhost" || err == nil && ip.Unmap().IsLoopback())
+}
+
 // cutPort returns the host of HOST or HOST:PORT, in lower case and without brackets; ok is not set for anything else.
 func cutPort(address string) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(address)

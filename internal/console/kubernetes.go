@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +53,9 @@ func (c *Console) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 		missing.ErrStatus.Message = fmt.Sprintf("account %s has no cluster %q in region %q", account, name, region)
 		err = missing
 	}
+	if err == nil {
+		err = checkSource(r, cluster.Value)
+	}
 	if err != nil {
 		fail(err)
 		return
@@ -60,6 +65,19 @@ func (c *Console) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 			c.options.APIServers.ServeCluster(w, r, cluster.Value.ID)
 		},
 	)).ServeHTTP(w, r)
+}
+
+// checkSource returns an error for a client whom publicAccessCidrs of the cluster do not admit: the request is sent on
+// from this host. Of clients on the host, the endpoint itself decides.
+func checkSource(r *http.Request, cluster record.Cluster) error {
+	allowed, err := cluster.PublicSources()
+	source := sourceOf(r)
+	if err != nil || allowed == nil || source.IsLoopback() ||
+		slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(source) }) {
+		return err
+	}
+	return apierrors.NewForbidden(clusterResource, cluster.Name,
+		fmt.Errorf("publicAccessCidrs of the cluster do not have your address %s", source))
 }
 
 // tokenOf returns the token of a request; empty if it has none.

@@ -302,3 +302,55 @@ func TestWebSockets(t *testing.T) {
 		}
 	}
 }
+
+// TestPublicAccessCIDRs sends requests of clients inside and outside of the list.
+func TestPublicAccessCIDRs(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		from    string
+		cidrs   []string
+		allowed bool
+	}{
+		{"192.0.2.9:1", nil, true},
+		{"192.0.2.9:1", []string{"0.0.0.0/0"}, true},
+		{"192.0.2.9:1", []string{"203.0.113.0/24", "192.0.2.0/28"}, true},
+		{"192.0.2.9:1", []string{"192.0.2.9/24"}, true}, // the bits behind the mask do not matter
+		{"[::ffff:192.0.2.9]:1", []string{"192.0.2.0/28"}, true},
+		{"192.0.2.99:1", []string{"203.0.113.0/24", "192.0.2.0/28"}, false},
+		{"[2001:db8::1]:1", []string{"0.0.0.0/0"}, false},
+		{"[2001:db8::1]:1", []string{"0.0.0.0/0", "2001:db8::/64"}, true},
+		{"127.0.0.1:1", []string{"203.0.113.0/24"}, true}, // the endpoint decides, about the host
+		{"[::1]:1", []string{"203.0.113.0/24"}, true},
+		{"@", []string{"203.0.113.0/24"}, false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = test.from
+		r.Header.Set("X-Forwarded-For", "203.0.113.1") // anybody may say so
+		err := checkSource(r, record.Cluster{Name: "web", PublicAccessCIDRs: test.cidrs})
+		if (err == nil) != test.allowed || err != nil && !strings.Contains(err.Error(), "publicAccessCidrs") {
+			t.Errorf("%s, %v: %v", test.from, test.cidrs, err)
+		}
+	}
+}
+
+// TestPublicAccessCIDRsOfRequests sends one to a cluster whose list has others.
+func TestPublicAccessCIDRsOfRequests(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	cluster := record.Cluster{Account: account, Region: "eu-west-1", Name: "web", EndpointPublicAccess: true,
+		PublicAccessCIDRs: []string{"203.0.113.0/24"}}
+	create(t, record.Clusters(s), cluster.Key(), cluster)
+	log := slog.New(slog.DiscardHandler)
+	c := newConsole(func(o *Options) {
+		o.Clusters, o.APIServers = record.Clusters(s), clusterproxy.New(s, log)
+		o.ServedUnder = ServedUnder(true)
+		o.Account = func(context.Context, string, string) (string, bool, error) { return account, false, nil }
+	})
+	for from, status := range map[string]int{"192.0.2.9:1": http.StatusForbidden, "203.0.113.9:1": http.StatusNotFound} {
+		w := ask(c, http.MethodGet, kubernetesPrefix+"eu-west-1/web/api", "", "Authorization: Bearer x", "TLS: on",
+			"From: "+from)
+		if w.Code != status {
+			t.Errorf("%s: %d %s, want %d", from, w.Code, w.Body, status)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/console"
+	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/originguard"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
@@ -29,7 +30,7 @@ func (d *daemon) newConsole() *console.Console {
 	}
 	return console.New(console.Options{
 		Region:      d.settings.Region,
-		ServedUnder: console.ServedUnder(anyAddress, addresses...),
+		ServedUnder: console.ServedUnder(anyAddress, addresses...), PublishedPort: anyAddress,
 		Credentials: d.consoleCredentials,
 		Account: func(ctx context.Context, token, cluster string) (account string, refused bool, err error) {
 			caller, refused, err := d.clusters.authenticator.Caller(ctx, token, cluster)
@@ -106,7 +107,16 @@ func (c *commands) ConsoleLink(ctx context.Context, account string) (admin.Conso
 			"with \"coracle account create %s\"", account, strings.Join(accounts, ", "), account)}
 	}
 	code, expires := c.d.console.CreateCode(account)
-	return admin.ConsoleLink{URL: AdvertisedURL(c.d.settings) + console.Prefix + codeFragment + code, Expires: expires}, nil
+	return admin.ConsoleLink{URL: consoleURL(c.d.settings) + codeFragment + code, Expires: expires}, nil
+}
+
+// consoleURL returns the URL of the console, with TLS where others may read along.
+func consoleURL(s datadir.Settings) string {
+	address := strings.TrimPrefix(AdvertisedURL(s), "http://")
+	if console.IsLoopback(address) {
+		return "http://" + address + console.Prefix
+	}
+	return "https://" + address + console.Prefix
 }
 
 // AwaitConsoleLink waits until a link has been used, or ctx ends.

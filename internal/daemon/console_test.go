@@ -84,3 +84,21 @@ func TestNothingElseActsForTheConsole(t *testing.T) {
 		}
 	}
 }
+
+// TestLinksToOtherHostsHaveTLS compares the links of daemons that listen and are reached elsewhere.
+func TestLinksToOtherHostsHaveTLS(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ listen, advertised, want string }{
+		{"127.0.0.1:4566", "", "http://127.0.0.1:4566/console/"},
+		{"localhost:4566", "", "http://localhost:4566/console/"},
+		{"[::1]:4566", "", "http://[::1]:4566/console/"},
+		{"0.0.0.0:4566", "", "http://127.0.0.1:4566/console/"},
+		{"0.0.0.0:4566", Auto, "http://127.0.0.1:4566/console/"},
+		{"192.0.2.1:4566", "", "https://192.0.2.1:4566/console/"},
+		{"0.0.0.0:4566", "ci.example.com:443", "https://ci.example.com:443/console/"},
+	} {
+		if got := consoleURL(datadir.Settings{Listen: test.listen, AdvertiseAddress: test.advertised}); got != test.want {
+			t.Errorf("%s, %q: %s, want %s", test.listen, test.advertised, got, test.want)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"fmt"
+	"net/netip"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -137,6 +139,18 @@ func (c Cluster) Key() string { return ClusterKey(c.Account, c.Region, c.Name) }
 // ARN returns the cluster's Amazon Resource Name.
 func (c Cluster) ARN() string {
 	return "arn:aws:eks:" + c.Region + ":" + c.Account + ":cluster/" + c.Name
+}
+
+// PublicSources returns publicAccessCidrs: the sources that reach the public endpoint. Nil are all.
+func (c Cluster) PublicSources() (all []netip.Prefix, err error) {
+	for _, text := range c.PublicAccessCIDRs {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("publicAccessCidrs of cluster %s: %w", c.Name, err)
+		}
+		all = append(all, p.Masked())
+	}
+	return all, nil
 }
 
 // EncryptionContext returns the encryption context in which the KMS key of the cluster's Secrets is used: the grant of

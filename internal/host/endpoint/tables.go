@@ -203,9 +203,9 @@ func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterCon
 	known := out.private
 	if cluster.EndpointPublicAccess {
 		known = []netip.Addr{public}
-		allow, err := prefixes(cluster.PublicAccessCIDRs)
+		allow, err := cluster.PublicSources()
 		if err != nil {
-			return out, fmt.Errorf("publicAccessCidrs of cluster %s: %w", cluster.Name, err)
+			return out, err
 		}
 		out.Forwards = append(out.Forwards, Forward{
 			Namespace: c.o.Namespace(network.InternetNamespace), Listen: netip.AddrPortFrom(public, httpsPort),
@@ -214,17 +214,6 @@ func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterCon
 	}
 	out.Names = map[string][]netip.Addr{strings.ToLower(Name(cluster)): known}
 	return out, nil
-}
-
-func prefixes(cidrs []string) (all []netip.Prefix, err error) {
-	for _, text := range cidrs {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p.Masked())
-	}
-	return all, nil
 }
 
 // resolvers returns the DNS servers of the VPCs that have one.

@@ -143,7 +143,7 @@ func (p *Proxy) ServeCluster(w http.ResponseWriter, r *http.Request, id string) 
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // a query of Kubernetes, whatever httputil finds in it
 			r.SetXForwarded()
 		},
-		Transport:     to,
+		Transport: to,
 		// Of an upgrade as well, whose header no http.ResponseWriter sees.
 		ModifyResponse: func(answer *http.Response) error {
 			originguard.Strip(answer.Header)
