@@ -38,11 +38,13 @@ type Type struct {
 	// MaxENIs is the maximum number of network interfaces, IPv4PerENI and IPv6PerENI the maximum number of addresses of
 	// each, its primary one included.
 	MaxENIs, IPv4PerENI, IPv6PerENI int
-	NetworkPerformance              string // "Up to 10 Gigabit"
-	NetworkBaselineMbps             int    // 0 where AWS does not say
-	EBSBandwidthMbps                int    // at its best; 0 where AWS does not say
-	LocalStorageGB                  int    // NVMe disks of the host, together
-	EncryptionInTransit             bool
+	// MaxBranchENIs is the maximum number of branch network interfaces on a trunk; 0 for types that have no trunk.
+	MaxBranchENIs       int
+	NetworkPerformance  string // "Up to 10 Gigabit"
+	NetworkBaselineMbps int    // 0 where AWS does not say
+	EBSBandwidthMbps    int    // at its best; 0 where AWS does not say
+	LocalStorageGB      int    // NVMe disks of the host, together
+	EncryptionInTransit bool
 
 	GPUs            int
 	GPUManufacturer string // "NVIDIA"
@@ -139,6 +141,8 @@ func parseSize(line int, t Type, f []string) Type {
 		switch name, value, _ := strings.Cut(extra, "="); name {
 		case "gpus":
 			t.GPUs = parseNumber(line, value)
+		case "branches":
+			t.MaxBranchENIs = parseNumber(line, value)
 		case "clock":
 			t.ClockGHz = float64(parseNumber(line, value)) / 1000
 		default:

@@ -68,6 +68,19 @@ func TestTypesAreAsPublished(t *testing.T) {
 	}
 }
 
+// The numbers of pkg/aws/vpc/limits.go of amazon-vpc-resource-controller-k8s: types without a trunk have no branches.
+func TestBranchInterfaces(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{
+		"t3.medium": 0, "t3.2xlarge": 0, "m5.large": 9, "m5.xlarge": 18, "m5.4xlarge": 54, "m5.24xlarge": 107,
+		"c5.large": 9, "m6g.medium": 4, "m6g.large": 9,
+	} {
+		if got, _ := Get(name); got.MaxBranchENIs != want {
+			t.Errorf("%s has %d branch interfaces, want %d", name, got.MaxBranchENIs, want)
+		}
+	}
+}
+
 // The numbers of eni-max-pods.txt.
 func TestMaxPods(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,8 @@ type NetworkInterface struct {
 	RequesterID      string
 	RequesterManaged bool
 	Attachment       *NetworkInterfaceAttachment `json:",omitempty"`
+	// Trunk is the trunk of which the interface is a branch. It says nothing once the trunk is gone.
+	Trunk *TrunkAssociation `json:",omitempty"`
 	// PublicIP is the public address that Amazon lends to its primary address while its instance is not stopped;
 	// claimed in [PublicIP] under the interface's ID. An elastic address takes its place. AutoPublicIP says that a
 	// start lends one again.
@@ -54,6 +56,14 @@ type NetworkInterfaceAttachment struct {
 	NetworkCardIndex    int32
 	DeleteOnTermination bool
 	AttachedAt          time.Time
+}
+
+// TrunkAssociation describes the association of a branch network interface with a trunk, which carries its traffic.
+type TrunkAssociation struct {
+	ID          string // "trunk-assoc-…"
+	InterfaceID string // the trunk's
+	VLANID      int32
+	ClientToken string `json:",omitempty"` // of the request that made it
 }
 
 // EKSAccount is the account of Amazon's in which the API servers of clusters run, whose network interfaces EKS creates
@@ -87,5 +97,15 @@ func InterfacesByInstance(s *store.Store) store.Index[NetworkInterface] {
 			return ""
 		}
 		return EC2Key(r.Account, r.Region, r.Attachment.InstanceID)
+	})
+}
+
+// InterfacesByTrunk finds branch network interfaces by the EC2Key of their trunk.
+func InterfacesByTrunk(s *store.Store) store.Index[NetworkInterface] {
+	return store.NewIndex(NetworkInterfaces(s), "trunk", func(r NetworkInterface) string {
+		if r.Trunk == nil {
+			return ""
+		}
+		return EC2Key(r.Account, r.Region, r.Trunk.InterfaceID)
 	})
 }

@@ -521,6 +521,16 @@ func (w *fixture) pair() [2]map[string]string {
 			DeviceIndex: aws.Int32(1),
 		})
 		w.do(nil, err)
+		trunk, err := root.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{
+			SubnetId: subnet.Subnet.SubnetId, InterfaceType: ec2types.NetworkInterfaceCreationTypeTrunk})
+		w.do(nil, err)
+		branch, err := root.CreateNetworkInterface(ctx, &ec2.CreateNetworkInterfaceInput{SubnetId: subnet.Subnet.SubnetId})
+		w.do(nil, err)
+		trunked, err := root.AssociateTrunkInterface(ctx, &ec2.AssociateTrunkInterfaceInput{VlanId: aws.Int32(1),
+			TrunkInterfaceId:  trunk.NetworkInterface.NetworkInterfaceId,
+			BranchInterfaceId: branch.NetworkInterface.NetworkInterfaceId})
+		w.do(nil, err)
+		v["DisassociateTrunkInterface.AssociationId"] = *trunked.InterfaceAssociation.AssociationId
 		v["RunInstances.ImageId"] = machineImages()[i]
 		v["CreateNetworkInsightsPath.Source"] = *port.NetworkInterface.NetworkInterfaceId
 		v["AttachmentId"] = *attached.AttachmentId

@@ -30,6 +30,7 @@ var dryRuns = map[string]string{
 	"AssociateIamInstanceProfile": noDryRun,
 	"AssociateRouteTable":         "RouteTableId=$TABLE&SubnetId=$FREE_SUBNET",
 	"AssociateSubnetCidrBlock":    noDryRun,
+	"AssociateTrunkInterface":     "BranchInterfaceId=$ENI&TrunkInterfaceId=$TRUNK&VlanId=2",
 	"AssociateVpcCidrBlock":       noDryRun,
 	"AttachInternetGateway":       "InternetGatewayId=$FREE_GATEWAY&VpcId=$EMPTY_VPC",
 	"AttachNetworkInterface":      "DeviceIndex=2&InstanceId=$INSTANCE&NetworkInterfaceId=$ENI",
@@ -137,6 +138,7 @@ var dryRuns = map[string]string{
 	"DescribeSubnets":                        "",
 	"DescribeTags":                           "",
 	"DescribeVolumeAttribute":                "VolumeId=$VOLUME&Attribute=autoEnableIO",
+	"DescribeTrunkInterfaceAssociations":     "",
 	"DescribeVolumeStatus":                   "",
 	"DescribeVolumes":                        "",
 	"DescribeVolumesModifications":           "",
@@ -153,6 +155,7 @@ var dryRuns = map[string]string{
 	"DisassociateIamInstanceProfile": noDryRun,
 	"DisassociateRouteTable":         "AssociationId=$TABLE_ASSOCIATION",
 	"DisassociateSubnetCidrBlock":    noDryRun,
+	"DisassociateTrunkInterface":     "AssociationId=$TRUNK_ASSOCIATION",
 	"DisassociateVpcCidrBlock":       noDryRun,
 	"EnableEbsEncryptionByDefault":   "",
 	"GetConsoleOutput":               "InstanceId=$INSTANCE",
@@ -260,6 +263,11 @@ func createOneOfEach(w *ec2test.Fixture) map[string]string {
 	v["ENI"] = *w.NetworkInterface(v["SUBNET"]).NetworkInterfaceId
 	v["ATTACHMENT"] = *must(w, w.AttachNetworkInterface, &ec2.AttachNetworkInterfaceInput{InstanceId: s(v["INSTANCE"]),
 		DeviceIndex: aws.Int32(1), NetworkInterfaceId: w.NetworkInterface(v["SUBNET"]).NetworkInterfaceId}).AttachmentId
+	v["TRUNK"] = *must(w, w.CreateNetworkInterface, &ec2.CreateNetworkInterfaceInput{SubnetId: s(v["SUBNET"]),
+		InterfaceType: types.NetworkInterfaceCreationTypeTrunk}).NetworkInterface.NetworkInterfaceId
+	v["TRUNK_ASSOCIATION"] = *must(w, w.AssociateTrunkInterface, &ec2.AssociateTrunkInterfaceInput{
+		BranchInterfaceId: w.NetworkInterface(v["SUBNET"]).NetworkInterfaceId, TrunkInterfaceId: s(v["TRUNK"]),
+		VlanId: aws.Int32(1)}).InterfaceAssociation.AssociationId
 	v["VOLUME"], v["ATTACHED"] = d.volume(ec2.CreateVolumeInput{}), d.volume(ec2.CreateVolumeInput{})
 	v["SNAPSHOT"] = d.snapshot(v["VOLUME"])
 	must(w, w.AttachVolume, &ec2.AttachVolumeInput{VolumeId: s(v["ATTACHED"]), InstanceId: s(v["INSTANCE"]),

@@ -121,8 +121,8 @@ func useExistingInterface(c *resource.Change, p *launchInterface) error {
 	if err := networkinterface.CheckRequester(c, ni); err != nil {
 		return err
 	}
-	if ni.Attachment != nil {
-		return wire.Errorf("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", ni.ID)
+	if err := networkinterface.CheckFree(c, ni); err != nil {
+		return err
 	}
 	subnet, err := c.Subnets.GetRecord(c.Scope, &ni.SubnetID)
 	p.vpcID, p.subnetID, p.zone, p.hostnameType = ni.VPCID, ni.SubnetID, ni.AvailabilityZone, subnet.HostnameType
@@ -264,8 +264,11 @@ func attachInterface(c *resource.Change, r *record.Instance, p launchInterface, 
 	}
 	if p.existing != "" {
 		return networkinterface.Edit(c, &p.existing, func(ni *record.NetworkInterface) error {
-			if ni.Attachment != nil {
-				return wire.Errorf("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", ni.ID)
+			if err := networkinterface.CheckFree(c, *ni); err != nil {
+				return err
+			}
+			if err := networkinterface.CheckTrunk(*ni, nil, l.instanceType); err != nil {
+				return err
 			}
 			ni.Attachment = attachment
 			return nil

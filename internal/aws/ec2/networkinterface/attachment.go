@@ -60,8 +60,8 @@ func (s *Service) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetw
 				"The instance has one network card, with the index 0.")
 		}
 		return Edit(c, in.NetworkInterfaceId, func(ni *record.NetworkInterface) error {
-			if ni.Attachment != nil {
-				return wire.Errorf("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", ni.ID)
+			if err := CheckFree(c, *ni); err != nil {
+				return err
 			}
 			r, err := s.Instances.GetRecord(c.Scope, in.InstanceId)
 			if err != nil {
@@ -91,6 +91,9 @@ func (s *Service) AttachNetworkInterface(ctx context.Context, in *ec2.AttachNetw
 			kind, _ := instancetype.Get(string(r.InstanceType))
 			if len(there)+1 > kind.MaxENIs {
 				return InterfaceLimitExceeded(len(there)+1, kind.Name)
+			}
+			if err := CheckTrunk(*ni, there, kind); err != nil {
+				return err
 			}
 			if err := CheckAddressLimit(*ni, kind); err != nil {
 				return err

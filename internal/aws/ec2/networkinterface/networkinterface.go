@@ -139,6 +139,9 @@ func (s *Service) viewInterface(sc resource.Scope, r record.NetworkInterface) ty
 		TagSet:             s.ListTagSet(sc, r.ID),
 		VpcId:              aws.String(r.VPCID),
 	}
+	if resource.MustRead(isBranch(s.Records, sc, r)) {
+		v.Status, v.InterfaceType = types.NetworkInterfaceStatusInUse, types.NetworkInterfaceTypeBranch
+	}
 	if r.Attachment != nil {
 		v.Status = types.NetworkInterfaceStatusInUse
 	}

@@ -30,6 +30,7 @@ func New(records *resource.Records) *Service {
 func (s *Service) Register(mux *wire.Mux) {
 	resource.Register(mux, s.networkInterfaceHandlers()...)
 	resource.Register(mux, s.attachmentHandlers()...)
+	resource.Register(mux, s.trunkHandlers()...)
 	resource.Register(mux, s.interfaceAddressHandlers()...)
 	resource.Register(mux, s.addressHandlers()...)
 }

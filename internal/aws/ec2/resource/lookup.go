@@ -218,3 +218,20 @@ func (s *Records) ProfileAssociation(sc Scope, id *string) (record.Instance, err
 	}
 	return found[0], nil
 }
+
+// BranchInterface returns the branch of the association of a branch with a trunk.
+func (s *Records) BranchInterface(sc Scope, association *string) (record.NetworkInterface, error) {
+	if aws.ToString(association) == "" {
+		return record.NetworkInterface{}, MissingParameter("associationId")
+	}
+	found, err := s.NetworkInterfaces.List(sc, func(r record.NetworkInterface) bool {
+		return r.Trunk != nil && r.Trunk.ID == *association
+	})
+	if err == nil && len(found) == 0 {
+		err = wire.Errorf("InvalidAssociationID.NotFound", "The association ID '%s' does not exist", *association)
+	}
+	if err != nil {
+		return record.NetworkInterface{}, err
+	}
+	return found[0], nil
+}

@@ -16,6 +16,7 @@ import (
 // named are the resource types of the ids that a member of a request holds, by the member's name.
 var named = map[string]types.ResourceType{
 	"AllocationId":                types.ResourceTypeElasticIp,
+	"BranchInterfaceId":           types.ResourceTypeNetworkInterface,
 	"DhcpOptionsId":               types.ResourceTypeDhcpOptions,
 	"EgressOnlyInternetGatewayId": types.ResourceTypeEgressOnlyInternetGateway,
 	"GroupId":                     types.ResourceTypeSecurityGroup,
@@ -45,6 +46,7 @@ var named = map[string]types.ResourceType{
 	"SubnetIds":                   types.ResourceTypeSubnet,
 	"AddSubnetIds":                types.ResourceTypeSubnet,
 	"RemoveSubnetIds":             types.ResourceTypeSubnet,
+	"TrunkInterfaceId":            types.ResourceTypeNetworkInterface,
 	"VpcEndpointId":               types.ResourceTypeVpcEndpoint,
 	"VpcEndpointIds":              types.ResourceTypeVpcEndpoint,
 	"SnapshotId":                  types.ResourceTypeSnapshot,

@@ -168,6 +168,13 @@ func (s *Records) lookUpAssociations(sc Scope, input any) ([]namedID, error) {
 			return []namedID{{types.ResourceTypeNetworkInterface, r.ID},
 				{types.ResourceTypeInstance, r.ShownInstanceID()}}
 		}), err
+	case *ec2.DisassociateTrunkInterfaceInput:
+		branch, err := s.BranchInterface(sc, request.AssociationId)
+		if err != nil {
+			return nil, err
+		}
+		return []namedID{{types.ResourceTypeNetworkInterface, branch.ID},
+			{types.ResourceTypeNetworkInterface, branch.Trunk.InterfaceID}}, nil
 	case *ec2.DisassociateIamInstanceProfileInput:
 		return profiled(request.AssociationId)
 	case *ec2.ReplaceIamInstanceProfileAssociationInput:
