@@ -12,7 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
 	"github.com/coracle-eks/coracle/internal/controller/controlplane"
+	"github.com/coracle-eks/coracle/internal/controller/vpcresource"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store"
 )
@@ -76,20 +80,12 @@ func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusUnauthorized, refusal{"AccessDenied", "the authorization token is not that of this cluster"})
 		return
 	}
-	role, err := d.api.identity.RoleByARN(r.Context(), cluster.RoleARN)
-	if err == nil {
-		var trusted bool
-		if trusted, err = d.api.identity.Trusts(r.Context(), cluster.RoleARN, "eks.amazonaws.com"); err == nil &&
-			!trusted {
-			err = errors.New("its trust policy no longer lets eks.amazonaws.com assume it")
-		}
-	}
+	provider, err := d.clusterCredentials(r.Context(), cluster)
 	if err != nil {
-		answer(http.StatusForbidden, refusal{"AccessDenied", fmt.Sprintf("the role %s of cluster %s: %v",
-			cluster.RoleARN, cluster.Name, err)})
+		answer(http.StatusForbidden, refusal{"AccessDenied", err.Error()})
 		return
 	}
-	credentials, err := d.api.identity.ServiceRoleCredentials(role.Account, role.Name, "EKS").Retrieve(r.Context())
+	credentials, err := provider.Retrieve(r.Context())
 	if err != nil {
 		d.log.Error("credentials for a cloud controller manager", "cluster", cluster.Name, "error", err)
 		answer(http.StatusInternalServerError, refusal{"InternalFailure", "the daemon's log says why"})
@@ -100,6 +96,30 @@ func (d *daemon) serveCredentials(w http.ResponseWriter, r *http.Request) {
 		"Token":      credentials.SessionToken,
 		"Expiration": credentials.Expires.UTC().Format(time.RFC3339), "RoleArn": cluster.RoleARN,
 	})
+}
+
+// clusterCredentials returns the credentials of the role of a cluster, as long as the role lets EKS assume it.
+func (d *daemon) clusterCredentials(ctx context.Context, c record.Cluster) (aws.CredentialsProvider, error) {
+	role, err := d.api.identity.RoleByARN(ctx, c.RoleARN)
+	if err == nil {
+		var trusted bool
+		if trusted, err = d.api.identity.Trusts(ctx, c.RoleARN, "eks.amazonaws.com"); err == nil && !trusted {
+			err = errors.New("its trust policy no longer lets eks.amazonaws.com assume it")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the role %s of cluster %s: %w", c.RoleARN, c.Name, err)
+	}
+	return d.api.identity.ServiceRoleCredentials(role.Account, role.Name, "EKS"), nil
+}
+
+// clusterEC2 returns a client of EC2 with the permissions of the role of a cluster.
+func (d *daemon) clusterEC2(ctx context.Context, c record.Cluster) (vpcresource.EC2, error) {
+	credentials, err := d.clusterCredentials(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return ec2.NewFromConfig(d.api.clientConfig(c.Region, credentials)), nil
 }
 
 // clusterByID finds a cluster by its ID, without a look at any other: whoever reaches the endpoint can ask for it.

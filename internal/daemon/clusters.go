@@ -37,11 +37,13 @@ import (
 	"github.com/coracle-eks/coracle/internal/controller/networkpolicy"
 	"github.com/coracle-eks/coracle/internal/controller/stack"
 	"github.com/coracle-eks/coracle/internal/controller/volume"
+	"github.com/coracle-eks/coracle/internal/controller/vpcresource"
 	"github.com/coracle-eks/coracle/internal/kube/authenticator"
 	kubefargate "github.com/coracle-eks/coracle/internal/kube/fargate"
 	"github.com/coracle-eks/coracle/internal/kube/kmsplugin"
 	"github.com/coracle-eks/coracle/internal/kube/podidentity"
 	"github.com/coracle-eks/coracle/internal/kube/servicerole"
+	kubevpcresource "github.com/coracle-eks/coracle/internal/kube/vpcresource"
 	"github.com/coracle-eks/coracle/internal/pki"
 	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -116,6 +118,9 @@ func (d *daemon) openClusters() (*clusters, error) {
 			},
 			Admission: d.newPodIdentity(planes),
 			Fargate:   kubefargate.New(d.store),
+			VPCResource: kubevpcresource.New(func(ctx context.Context, c record.Cluster) (*rest.Config, error) {
+				return planes.Config(ctx, c, kubevpcresource.User)
+			}, d.log),
 			Instances: func(c record.Cluster) authenticator.Instances { return d.newEC2Client(c.Account, c.Region) },
 			Dir:       func(clusterID string) string { return d.dir.Join("clusters", clusterID) },
 			Log:       d.log,
@@ -144,6 +149,10 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}).Controllers()...)
 	c.controllers = append(c.controllers, networkpolicy.New(networkpolicy.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
+	}).Controllers()...)
+	c.controllers = append(c.controllers, vpcresource.New(vpcresource.Options{
+		Store: d.store, Config: planes.Config, EC2: d.clusterEC2, Log: d.log,
+		Trunks: func(account, region string) vpcresource.Trunks { return d.newEC2Client(account, region) },
 	}).Controllers()...)
 	groups, err := d.nodegroups(planes)
 	if err != nil {
@@ -279,8 +288,8 @@ func (d *daemon) webhooks(c record.Cluster) (controlplane.Webhooks, error) {
 	}
 	admission, err := endpoint.AdmissionKubeconfig()
 	return controlplane.Webhooks{Authentication: authentication, Authorization: authorization, Admission: admission,
-		Configurations: []*unstructured.Unstructured{podidentity.Configuration(endpoint.MutateURL(), endpoint.CA),
-			endpoint.ValidationConfiguration()},
+		Configurations: append(kubevpcresource.Configurations(endpoint.VPCResourceURL(), endpoint.CA),
+			podidentity.Configuration(endpoint.MutateURL(), endpoint.CA), endpoint.ValidationConfiguration()),
 	}, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestSubnetsAreChosen(t *testing.T) {
@@ -77,34 +76,6 @@ func TestAffinityAllowsZones(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
-		}
-	}
-}
-
-func TestSecurityGroupPoliciesSelectPods(t *testing.T) {
-	t.Parallel()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "shop"}}}
-	labels := func(key, value string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
-	}
-	for name, c := range map[string]struct {
-		pods, accounts *metav1.LabelSelector
-		want           bool
-	}{
-		"nothing":             {nil, nil, false},
-		"all pods":            {&metav1.LabelSelector{}, nil, true},
-		"the pod":             {labels("app", "web"), nil, true},
-		"another pod":         {labels("app", "db"), nil, false},
-		"the service account": {nil, labels("team", "shop"), true},
-		"another account":     {nil, labels("team", "ops"), false},
-		"both":                {labels("app", "web"), labels("team", "shop"), true},
-		"one of both":         {labels("app", "web"), labels("team", "ops"), false},
-	} {
-		var p securityGroupPolicy
-		p.Spec.PodSelector, p.Spec.ServiceAccountSelector = c.pods, c.accounts
-		if got := p.selects(pod, account); got != c.want {
-			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -40,6 +40,8 @@ type Options struct {
 	Admission Admission
 	// Fargate answers the admission reviews of Fargate's webhooks; without it there are none.
 	Fargate Reviewer
+	// VPCResource answers those of the webhooks of the VPC resource controller; without it there are none.
+	VPCResource VPCResource
 	// Dir is a cluster's directory; the log is log/authenticator.log below it.
 	Dir func(clusterID string) string
 	// Log is the daemon's own log; slog.Default() unless set.
@@ -61,6 +63,15 @@ type Admission interface {
 	Forget(clusterID string)
 }
 
+// VPCResource has the admission webhooks of the VPC resource controller.
+type VPCResource interface {
+	MutatePod(w http.ResponseWriter, r *http.Request, c record.Cluster)
+	ValidatePod(w http.ResponseWriter, r *http.Request, c record.Cluster)
+	ValidateNode(w http.ResponseWriter, r *http.Request, c record.Cluster)
+	// Forget drops what is kept of a cluster that is gone.
+	Forget(clusterID string)
+}
+
 // Authenticator serves the webhooks of all clusters. [Authenticator.Run] must run beside it.
 type Authenticator struct {
 	clusters      store.Table[record.Cluster]
@@ -73,15 +84,16 @@ type Authenticator struct {
 	fargateNodes  store.Index[record.Instance]
 	fargatePods   store.Index[record.FargatePod]
 
-	sts        http.RoundTripper
-	service    func(*http.Response) string
-	own        func(string) bool
-	restConfig func(context.Context, record.Cluster) (*rest.Config, error)
-	instances  func(record.Cluster) Instances
-	admission  Admission
-	dir        func(string) string
-	log        *slog.Logger
-	now        func() time.Time
+	sts         http.RoundTripper
+	service     func(*http.Response) string
+	own         func(string) bool
+	restConfig  func(context.Context, record.Cluster) (*rest.Config, error)
+	instances   func(record.Cluster) Instances
+	admission   Admission
+	vpcResource VPCResource
+	dir         func(string) string
+	log         *slog.Logger
+	now         func() time.Time
 
 	mux *http.ServeMux
 
@@ -145,11 +157,17 @@ func New(o Options) *Authenticator {
 	if o.Fargate != nil {
 		a.mux.HandleFunc("POST /clusters/{id}/fargate", a.withCluster(o.Fargate.Review))
 	}
+	if v := o.VPCResource; v != nil {
+		a.vpcResource = v
+		a.mux.HandleFunc("POST /clusters/{id}/mutate-v1-pod", a.withCluster(v.MutatePod))
+		a.mux.HandleFunc("POST /clusters/{id}/validate-v1-pod", a.withCluster(v.ValidatePod))
+		a.mux.HandleFunc("POST /clusters/{id}/validate-v1-node", a.withCluster(v.ValidateNode))
+	}
 	return a
 }
 
-// ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize, /clusters/<ID>/aws-auth,
-// /clusters/<ID>/mutate and /clusters/<ID>/fargate. The caller must have shown the client certificate of that cluster's
+// ServeHTTP answers POST /clusters/<ID>/authenticate, /clusters/<ID>/authorize, and the admission reviews of the other
+// paths. The caller must have shown the client certificate of that cluster's
 // API server, verified by the TLS listener ([TLSConfig]).
 func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)

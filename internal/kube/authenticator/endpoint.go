@@ -100,6 +100,10 @@ func (e Endpoint) MutateURL() string { return e.URL + "/clusters/" + e.ClusterID
 // FargateURL returns the URL to which the API server sends the admission reviews of Fargate's webhooks.
 func (e Endpoint) FargateURL() string { return e.URL + "/clusters/" + e.ClusterID + "/fargate" }
 
+// VPCResourceURL returns the URL below which the API server sends the admission reviews of the webhooks of the VPC
+// resource controller.
+func (e Endpoint) VPCResourceURL() string { return e.URL + "/clusters/" + e.ClusterID }
+
 // TokenWebhookFlags have an API server ask the webhook behind that kubeconfig about bearer tokens.
 //
 // It goes by the answer for one second, so that a change of access takes effect within two. That

@@ -65,6 +65,9 @@ func (a *Authenticator) forgetCluster(clusterID string) {
 	if a.admission != nil {
 		a.admission.Forget(clusterID)
 	}
+	if a.vpcResource != nil {
+		a.vpcResource.Forget(clusterID)
+	}
 }
 
 // awsAuth returns the content of a cluster's aws-auth as it was last seen.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/record"
@@ -28,15 +29,19 @@ func (e *InvalidTokenError) Error() string { return e.Reason }
 func (w *Webhook) ReviewToken(ctx context.Context, c record.Cluster, token string) (Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	api, err := w.clients.of(ctx, c)
+	api, err := w.clients.Get(ctx, c)
 	if err != nil {
 		return Pod{}, err
 	}
-	review, err := api.authentication.TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+	authentication, err := authenticationv1client.NewForConfigAndClient(api.Config, api.HTTP)
+	if err != nil {
+		return Pod{}, err
+	}
+	review, err := authentication.TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{credentialsAudience}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		w.clients.dropUnreachable(c.ID, api, err)
+		w.clients.DropUnreachable(c.ID, api, err)
 		return Pod{}, err
 	}
 	status := review.Status

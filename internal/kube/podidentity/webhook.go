@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/coracle-eks/coracle/internal/kube/client"
+	"github.com/coracle-eks/coracle/internal/kube/clientcache"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/turn"
 )
@@ -80,7 +81,7 @@ type Options struct {
 // Webhook answers the admission reviews of pods of all clusters.
 type Webhook struct {
 	o       Options
-	clients clients
+	clients *clientcache.Cache
 
 	clusterShare, accountShare *turn.Places // bytes
 
@@ -90,7 +91,7 @@ type Webhook struct {
 
 // New returns a Webhook.
 func New(o Options) *Webhook {
-	return &Webhook{o: o, clients: clients{config: o.Config, byID: map[string]*clusterClient{}},
+	return &Webhook{o: o, clients: clientcache.New(o.Config, userAgent),
 		clusterShare: turn.Each(maxCluster), accountShare: turn.Each(maxAccount), known: map[string]*knownSettings{}}
 }
 
@@ -119,7 +120,7 @@ func Configuration(url string, authority []byte) *unstructured.Unstructured {
 
 // Forget drops what is kept of a cluster that is gone.
 func (w *Webhook) Forget(clusterID string) {
-	w.clients.forget(clusterID)
+	w.clients.Forget(clusterID)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.known[clusterID]; known != nil {
@@ -191,7 +192,7 @@ func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespac
 	if ok {
 		return found, nil
 	}
-	api, err := w.clients.of(ctx, c)
+	api, err := w.clients.Get(ctx, c)
 	if err != nil {
 		return cache.Response{}, err
 	}
@@ -204,7 +205,7 @@ func (w *Webhook) serviceAccount(ctx context.Context, c record.Cluster, namespac
 		account, err = api.Core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	if err != nil {
-		w.clients.dropUnreachable(c.ID, api, err)
+		w.clients.DropUnreachable(c.ID, api, err)
 		return cache.Response{}, err
 	}
 	found = settings(account)

@@ -46,7 +46,8 @@ func TestTrunkInterfaceAssociation(t *testing.T) {
 			w.DescribeTrunkInterfaceAssociations(ctx, in)).InterfaceAssociations)
 	}
 	for _, in := range []*ec2.DescribeTrunkInterfaceAssociationsInput{
-		{}, {AssociationIds: []string{*a.AssociationId}}, {Filters: []types.Filter{ec2test.Filter("interface-protocol", "VLAN"),
+		{}, {AssociationIds: []string{*a.AssociationId}},
+		{Filters: []types.Filter{ec2test.Filter("interface-protocol", "VLAN"),
 			ec2test.Filter("trunk-interface-association.trunk-interface-id", *trunk)}},
 	} {
 		if n := describe(in); n != 1 {
