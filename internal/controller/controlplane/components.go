@@ -124,7 +124,7 @@ func (c *Controller) renderComponents(p plane) (components, error) {
 	}
 	for port, spec := range map[int]*process.Spec{p.server: &out.apiServer, p.standby: &out.successor} {
 		*spec = c.baseSpec(p, kubeAPIServer, append(slices.Clone(apiServer), "--secure-port="+strconv.Itoa(port)))
-		spec.Env = append(spec.Env, "KUBE_FORWARDED_SOCKET="+c.o.Endpoints.ServerSocket(p.cluster.ID, port))
+		spec.Env = append(spec.Env, "KUBE_FORWARDED_SOCKET="+c.o.Endpoints.ServerSocket(port))
 		if p.provider() != nil && c.o.TrustedCertificates != "" {
 			spec.Env = append(spec.Env, "SSL_CERT_FILE="+c.o.TrustedCertificates)
 		}

@@ -17,6 +17,7 @@ type sockets struct{ Endpoints }
 
 func (sockets) EgressSocket(string) string        { return "/run/cluster.sock" }
 func (sockets) ManagedEgressSocket(string) string { return "/run/managed.sock" }
+func (sockets) ServerSocket(int) string           { return "/run/server.sock" }
 
 // TestControlPlanesConnectToTheirPortsAlone: nothing of a control plane may be led elsewhere by what the users of its
 // cluster have it answered.

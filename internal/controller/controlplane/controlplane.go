@@ -93,7 +93,7 @@ type Endpoints interface {
 	ManagedEgressSocket(clusterID string) string
 	// ServerSocket returns the unix socket at which the API server of a port is to take forwarded connections, whose
 	// first line has the address of the client.
-	ServerSocket(clusterID string, port int) string
+	ServerSocket(port int) string
 }
 
 // CloudProvider has the settings with which a cluster's cloud controller manager reaches the AWS APIs.

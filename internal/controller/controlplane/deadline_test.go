@@ -27,7 +27,7 @@ type noSockets struct{ Endpoints }
 
 func (noSockets) EgressSocket(string) string        { return "" }
 func (noSockets) ManagedEgressSocket(string) string { return "" }
-func (noSockets) ServerSocket(string, int) string   { return "" }
+func (noSockets) ServerSocket(int) string           { return "" }
 
 // newSlowServer serves as the API server of a cluster.
 func newSlowServer(t *testing.T, o Options, handler http.HandlerFunc) (*Controller, plane) {

@@ -77,7 +77,7 @@ func (c *Controller) removeSockets(ctx context.Context, cluster record.Cluster) 
 		return err
 	}
 	for _, port := range []int{seen.Value.ServerPort, seen.Value.StandbyPort} {
-		err := os.Remove(c.o.Endpoints.ServerSocket(cluster.ID, port))
+		err := os.Remove(c.o.Endpoints.ServerSocket(port))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -219,9 +220,9 @@ func (c *Controller) ManagedEgressSocket(clusterID string) string {
 }
 
 // ServerSocket returns the unix socket at which the API server of a port takes the connections that are forwarded to
-// it: [Forward.Socket].
-func (c *Controller) ServerSocket(clusterID string, port int) string {
-	return filepath.Join(c.o.Dir, fmt.Sprintf("%s-%d.sock", clusterID, port))
+// it: [Forward.Socket]. The path is short, as a socket's has 107 characters at most.
+func (c *Controller) ServerSocket(port int) string {
+	return filepath.Join(c.o.Dir, strconv.Itoa(port)+".sock")
 }
 
 // metrics returns what answers for the metrics of a control plane; nil for nothing.

@@ -166,7 +166,7 @@ func (t tables) ofCluster(c *Controller, cluster record.Cluster) (out clusterCon
 	}
 	plane := row.Value
 	target := fmt.Sprintf("127.0.0.1:%d", plane.ServerPort)
-	socket := c.ServerSocket(cluster.ID, plane.ServerPort)
+	socket := c.ServerSocket(plane.ServerPort)
 	out.Forwards = []Forward{{Listen: localPort(plane), Target: target}}
 	if c.o.Namespace == nil {
 		return out, nil
