@@ -134,6 +134,9 @@ func TestClusters(t *testing.T) {
 	}
 	tab := browser.Open(t, chromium, d.Endpoint, 1280, 900)
 	tab.Go(link(t, d))
+	tab.See("Health issues")
+	tab.Accessible("home")
+	tab.Go("/console/clusters")
 	tab.See("Clusters (2)")
 	d.AwaitStatus("web", ekstypes.ClusterStatusActive)
 	d.AwaitStatus("batch", ekstypes.ClusterStatusActive)
