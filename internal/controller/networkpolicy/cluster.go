@@ -424,7 +424,11 @@ func (k *client) reconcileCluster(ctx context.Context, name string) error {
 	return together(err, wrong, k.applyCluster(ctx, all))
 }
 
+// patchClusterFinalizers does what patchFinalizers does.
 func (k *client) patchClusterFinalizers(ctx context.Context, p *clusterPolicy, all []string) error {
+	if len(p.Finalizers) >= kubeclient.MaxFinalizers {
+		return nil
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": all, "resourceVersion": p.ResourceVersion,
 	}})

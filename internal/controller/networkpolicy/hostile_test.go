@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sourcegraph/conc"
@@ -19,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/coracle-eks/coracle/internal/eventually"
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/networkpolicy"
 )
 
@@ -132,18 +137,18 @@ func TestOthersDoNotMakeAPolicyUnresolvable(t *testing.T) {
 // TestWhatPodsSayIsBounded has pods whose authors write more than others have room for, or what is somebody else's.
 func TestWhatPodsSayIsBounded(t *testing.T) {
 	t.Parallel()
-	announced := func(node, text string) *pod {
+	announced := func(host, text string) *pod {
 		return trimPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{podIPs: text}},
-			Spec: corev1.PodSpec{NodeName: node}})
+			Spec: corev1.PodSpec{NodeName: "node"}, Status: corev1.PodStatus{HostIP: host}})
 	}
 	for text, want := range map[string]string{"10.0.0.1": "10.0.0.1", "2001:DB8::1": "2001:db8::1", "": "",
 		"fe80::1%" + strings.Repeat("<", 44_000): "", "::ffff:10.0.0.1": "", "10.0.0.0/8": ""} {
-		if got := announced("node", text).ip; got != want {
+		if got := announced("192.168.0.1", text).ip; got != want {
 			t.Errorf("%.40q is the address %.40q, want %q", text, got, want)
 		}
 	}
 	if announced("", "10.0.0.1").ip != "" {
-		t.Error("a pod that no node has names an address")
+		t.Error("a pod that no kubelet has names an address")
 	}
 	with := func(ports int, same bool) *pod {
 		var all []corev1.ContainerPort
@@ -252,5 +257,28 @@ func TestObjectsOfOthersAreRemoved(t *testing.T) {
 		len(all.update) != 1 {
 		t.Errorf("%d are within, %d removed and %d updated: %v", len(within), len(all.remove), len(all.update),
 			err)
+	}
+}
+
+// TestFinalizersThatWereNotReadStay has policies with so many finalizers that only some of them were read: no list of
+// those is written.
+func TestFinalizersThatWereNotReadStay(t *testing.T) {
+	t.Parallel()
+	var wrote atomic.Int32
+	k := tenant(t, func(w http.ResponseWriter, _ *http.Request) {
+		wrote.Add(1)
+		_, _ = io.WriteString(w, `{"kind":"NetworkPolicy","apiVersion":"networking.k8s.io/v1","metadata":{"name":"web"}}`)
+	})
+	for n, want := range map[int]int32{kubeclient.MaxFinalizers - 1: 2, kubeclient.MaxFinalizers: 0} {
+		wrote.Store(0)
+		o := metav1.ObjectMeta{Name: "web", Namespace: "shop", Finalizers: slices.Repeat([]string{"a/b"}, n)}
+		err := k.patchFinalizers(t.Context(), &networkingv1.NetworkPolicy{ObjectMeta: o}, o.Finalizers)
+		ofCluster := &clusterPolicy{ClusterNetworkPolicy: &networkpolicy.ClusterNetworkPolicy{ObjectMeta: o}}
+		if err := errors.Join(err, k.patchClusterFinalizers(t.Context(), ofCluster, o.Finalizers)); err != nil {
+			t.Error(err)
+		}
+		if got := wrote.Load(); got != want {
+			t.Errorf("of policies with %d finalizers, %d are written, want %d", n, got, want)
+		}
 	}
 }

@@ -166,8 +166,12 @@ func (k *client) cleanUp(ctx context.Context, policy *networkingv1.NetworkPolicy
 	return nil
 }
 
-// patchFinalizers sets the finalizers of a policy, unless somebody has changed it meanwhile.
+// patchFinalizers sets the finalizers of a policy, unless somebody has changed it meanwhile, or it has so many that
+// others may not have been read.
 func (k *client) patchFinalizers(ctx context.Context, policy *networkingv1.NetworkPolicy, all []string) error {
+	if len(policy.Finalizers) >= kubeclient.MaxFinalizers {
+		return nil
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": all, "resourceVersion": policy.ResourceVersion,
 	}})

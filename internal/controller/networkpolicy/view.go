@@ -105,7 +105,7 @@ func trimPod(p *corev1.Pod) *pod {
 		ip: addressIn(p.Status.PodIP), host: p.Status.HostIP, hostNetwork: p.Spec.HostNetwork,
 		ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 	}
-	if out.ip == "" && p.Spec.NodeName != "" { // a pod that no node has could name the address of another
+	if out.ip == "" && out.host != "" { // a pod that no kubelet has could name the address of another
 		out.ip = addressIn(p.Annotations[podIPs])
 	}
 	if !kubeclient.HasLabels(p) || sizeOf(out.labels) > maxLabels {

@@ -17,6 +17,9 @@ const (
 	partialLink, bareLink = "partial", "bare"
 	// maxPartial and maxPartialValues are the largest size of such an object.
 	maxPartial, maxPartialValues = 512 << 10, 1 << 13
+	// MaxFinalizers is the number of finalizers that are read of an object at least: of one with more that is too large,
+	// no others are.
+	MaxFinalizers = 1000
 	// largeObject and largeValues are the size from which objects share half of what a list may have.
 	largeObject, largeValues = 256 << 10, 1 << 12
 )
@@ -32,8 +35,8 @@ func WithPartial(ctx context.Context) context.Context {
 func wantsPartial(ctx context.Context) bool { return ctx.Value(partialKey{}) != nil }
 
 // IsPartial reports whether the object was too large to be read: it has its name, namespace, UID, resource version,
-// deletion timestamp and finalizers, and as far as HasLabels is true, its labels and the members of its spec and status
-// that are neither objects nor arrays.
+// deletion timestamp and finalizers (see MaxFinalizers), and as far as HasLabels is true, its labels and the members of
+// its spec and status that are neither objects nor arrays.
 func IsPartial(o metav1.Object) bool {
 	return o.GetSelfLink() == partialLink || o.GetSelfLink() == bareLink
 }
@@ -54,6 +57,7 @@ type items struct {
 	item    []byte
 	meter   meter     // of the item
 	pruned  []*pruner // of an item that is too large
+	least   *least    // of the same
 }
 
 func newItems(isStream bool, list *listSize) *items {
@@ -144,6 +148,7 @@ func (s *items) addToItem(p []byte) {
 	for _, one := range s.pruned {
 		one.add(p)
 	}
+	s.least.add(p)
 }
 
 // prune goes on with what is kept of an item that is too large.
@@ -159,6 +164,8 @@ func (s *items) prune() {
 	for _, one := range s.pruned {
 		one.add(s.item)
 	}
+	s.least = &least{isEvent: s.isStream}
+	s.least.add(s.item)
 	s.item = nil
 }
 
@@ -177,7 +184,7 @@ func (s *items) endItem() error {
 			return s.passItem(one.out, check.values)
 		}
 	}
-	return fmt.Errorf("the metadata of an object is %w", ErrTooLarge)
+	return s.passItem(s.least.object(), leastValues+len(s.least.finalizers))
 }
 
 func (s *items) passItem(item []byte, values int) error {
