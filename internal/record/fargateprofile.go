@@ -80,8 +80,10 @@ type FargateProfileState struct {
 	// Webhook identifies the webhook configuration that was last put into the cluster for it. As on AWS, what users do
 	// to it later is left alone.
 	Webhook string `json:",omitempty"`
-	// RefusedAt is the time at which its cluster refused first to have its role removed from aws-auth.
+	// RefusedAt and FailedAt are since when its cluster has refused to have its role removed from aws-auth, and has
+	// answered that with an error.
 	RefusedAt time.Time                      `json:",omitzero"`
+	FailedAt  time.Time                      `json:",omitzero"`
 	Issues    []ekstypes.FargateProfileIssue `json:",omitempty"`
 }
 

@@ -116,8 +116,10 @@ type NodegroupState struct {
 	Taints []ekstypes.Taint  `json:",omitempty"`
 	// Mapped records how its role was mapped: "aws-auth", "access-entry", both, or not yet.
 	Mapped []string `json:",omitempty"`
-	// RefusedAt is the time at which the cluster refused first to have its role removed from aws-auth.
+	// RefusedAt and FailedAt are since when the cluster has refused to have its role removed from aws-auth, and has
+	// answered that with an error.
 	RefusedAt time.Time `json:",omitzero"`
+	FailedAt  time.Time `json:",omitzero"`
 
 	// Created reports that the group has been ACTIVE; Failed that its creation failed, DeleteFailed that its deletion did.
 	Created      bool `json:",omitempty"`

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -263,24 +262,23 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 	if !slices.Contains(p.state.Mapped, viaConfigMap) {
 		return nil
 	}
-	if p.server == nil {
-		if p.c.serverLost(p.cluster.Key()) {
-			return nil
-		}
-		return errUnreachable
-	}
 	role := mappedRole(p.row)
-	err = p.server.auth.Edit(ctx, managerAgent, func(text string) (string, error) {
-		return awsauth.FargatePods.Remove(text, role)
-	})
+	err = errUnreachable
+	switch {
+	case p.server != nil:
+		err = p.server.auth.Edit(ctx, managerAgent, func(text string) (string, error) {
+			return awsauth.FargatePods.Remove(text, role)
+		})
+	case p.c.serverLost(p.cluster.Key()):
+		return nil
+	}
+	last := awsauth.GiveUp(err, p.c.now(), &p.state.RefusedAt, &p.state.FailedAt)
 	switch {
 	case err == nil || awsauth.IsMalformed(err):
 		return nil // it has no role any more, or none that can be removed
 	case !client.IsAnswer(err):
 		return fmt.Errorf("remove role %s from aws-auth: %w", role, err)
-	case p.state.RefusedAt.IsZero():
-		p.state.RefusedAt = p.c.now()
-	case p.c.now().Sub(p.state.RefusedAt) >= refusedAfter:
+	case last:
 		p.c.log.Warn("the role of a deleted Fargate profile stays in aws-auth, which the cluster does not let EKS change",
 			"cluster", p.row.Cluster, "profile", p.row.Name, "error", err)
 		return nil
@@ -288,10 +286,6 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 	return errRefused
 }
 
-// refusedAfter is the time after which a deletion no longer waits for an API server that does not do what EKS asks: a
-// cluster decides nothing about the resources of its account. Meanwhile that is no issue of the profile: clients take
-// one for the end of the deletion.
-const refusedAfter = time.Minute
-
-// errRefused reports that something waits for the cluster's API server to do it, which answers.
+// errRefused reports that something waits for the cluster's API server to do it, which answers. It is no issue of the
+// profile: clients take one for the end of the deletion.
 var errRefused = errors.New("the cluster's API server refuses")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
@@ -110,18 +109,17 @@ func (g *group) revokeAccess(ctx context.Context) error {
 	if !slices.Contains(g.state.Mapped, throughMap) {
 		return nil
 	}
-	if g.kube == nil {
-		return errUnreachable
+	err = errUnreachable
+	if g.kube != nil {
+		err = g.editMapRoles(ctx, awsauth.Nodes.Remove)
 	}
-	err = g.editMapRoles(ctx, awsauth.Nodes.Remove)
+	last := awsauth.GiveUp(err, g.c.now(), &g.state.RefusedAt, &g.state.FailedAt)
 	switch {
 	case awsauth.IsMalformed(err):
 		return nil // there is nothing to take out
 	case !client.IsAnswer(err):
 		return err
-	case g.state.RefusedAt.IsZero():
-		g.state.RefusedAt = g.c.now()
-	case g.c.now().Sub(g.state.RefusedAt) >= refusedAfter:
+	case last:
 		g.c.log.Warn("the role of a deleted node group stays in aws-auth, which the cluster does not let EKS change",
 			"cluster", g.row.Cluster, "nodegroup", g.row.Name, "error", err)
 		return nil
@@ -129,12 +127,8 @@ func (g *group) revokeAccess(ctx context.Context) error {
 	return errRefused
 }
 
-// refusedAfter is the time after which a deletion no longer waits for an API server that does not do what EKS asks: a
-// cluster decides nothing about the resources of its account. Meanwhile that is no issue of the group: clients take one
-// for the end of the deletion.
-const refusedAfter = time.Minute
-
-// errRefused reports that something waits for the cluster's API server to do it, which answers.
+// errRefused reports that something waits for the cluster's API server to do it, which answers. It is no issue of the
+// group: clients take one for the end of the deletion.
 var errRefused = errors.New("the cluster's API server refuses")
 
 // errUnreachable reports that something waits for the cluster's API server.
