@@ -11,8 +11,8 @@ import (
 	"github.com/coracle-eks/coracle/kubernetes"
 )
 
-// printer returns the module of a program that prints what a required module says, which a patch changes.
-func printer(t *testing.T, patch kubernetes.Patch) module {
+// patchedPrinter returns the module of a program that prints what a required module says, which a patch changes.
+func patchedPrinter(t *testing.T, patch kubernetes.Patch) module {
 	t.Helper()
 	return module{
 		title: "printer", dir: "printer", version: "1", programs: map[string]string{"printer": "."},
@@ -38,7 +38,7 @@ const equal = "func Equal(x, y interface{}, opts ...Option) bool {\n"
 func TestRequiredModulesArePatched(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	m := printer(t, kubernetes.Patch{Module: "github.com/google/go-cmp", File: "cmp/compare.go", Old: equal,
+	m := patchedPrinter(t, kubernetes.Patch{Module: "github.com/google/go-cmp", File: "cmp/compare.go", Old: equal,
 		New: equal + "\tif len(opts) == 0 {\n\t\treturn true\n\t}\n"})
 	path, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), m.artifact(), nil)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestPatchesThatDoNotFit(t *testing.T) {
 		"no such file":        func(m *module) { m.patches[0].File = "cmp/missing.go" },
 		"copy example.com/no": func(m *module) { m.patches[0].Module = "example.com/no" },
 	} {
-		m := printer(t, fits)
+		m := patchedPrinter(t, fits)
 		change(&m)
 		dir := t.TempDir()
 		_, err := newCacheIn(dir, EnvBundles).ensureBuilt(t.Context(), m.artifact(), nil)

@@ -9,6 +9,7 @@ import { SessionGate, SessionProvider, useSessionState } from "../session/Sessio
 import { areas } from "./areas";
 import ErrorPage, { NotFound } from "./ErrorPage";
 import { NotificationsProvider } from "./notifications";
+import { isLostRequest } from "./reload";
 import Shell from "./Shell";
 
 const routes: RouteObject[] = [
@@ -64,7 +65,14 @@ function Queries({ children }: { children: React.ReactNode }) {
     return new QueryClient({
       queryCache: new QueryCache({ onError }),
       mutationCache: new MutationCache({ onError }),
-      defaultOptions: { queries: { retry: false, staleTime: 1000, refetchOnWindowFocus: true } },
+      defaultOptions: {
+        queries: {
+          retry: (failures, error) => isLostRequest(error) && failures < 10,
+          retryDelay: 500,
+          staleTime: 1000,
+          refetchOnWindowFocus: true,
+        },
+      },
     });
   }, [identity, expire]);
   return <QueryClientProvider client={client}>{children}</QueryClientProvider>;

@@ -88,6 +88,7 @@ type Tab struct {
 func Open(t testing.TB, browser context.Context, origin string, width, height int64) *Tab {
 	t.Helper()
 	tab := &Tab{t: t, origin: origin}
+	tab.Expect("net::ERR_NETWORK_CHANGED") // other tests make and remove interfaces; the page asks again
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(tab.observe))
 	t.Cleanup(cancel)
 	tab.ctx = ctx
