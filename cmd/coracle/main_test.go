@@ -109,7 +109,7 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
-// redeem FILE, in scripts, signs in to the console by the link in a page, as a browser does once somebody has opened it.
+// redeem FILE, in scripts, signs in to the console by the link in a page, as a browser does once it has opened it.
 func redeem(ts *testscript.TestScript, _ bool, args []string) {
 	var code string
 	ts.Check(eventually.Try(10*time.Millisecond, func() error {

@@ -17,7 +17,8 @@ type ConsoleLink struct {
 	Expires time.Time `json:"expires"`
 }
 
-// ConsoleLink asks for a link that signs in to the console as the root user of an account; empty for that of the daemon.
+// ConsoleLink asks for a link that signs in to the console as the root user of an account, which is that of the daemon
+// when empty.
 // The error of an account that is not there is a *[Refused].
 func (c *Client) ConsoleLink(ctx context.Context, account string) (l ConsoleLink, err error) {
 	return l, c.callJSON(ctx, http.MethodPost, "/console", consoleRequest{Account: account}, &l)

@@ -150,8 +150,8 @@ func TestKubernetesRequests(t *testing.T) {
 	}
 }
 
-// TestAnswersOfClustersChangeNothing has a program in a cluster answer what changes what a browser keeps for the console:
-// in hints, in the answer, and in that to an upgrade.
+// TestAnswersOfClustersChangeNothing has a program in a cluster answer what changes what a browser keeps for the
+// console: in hints, in the answer, and in that to an upgrade.
 func TestAnswersOfClustersChangeNothing(t *testing.T) {
 	t.Parallel()
 	front := serveCluster(t, func(w http.ResponseWriter, r *http.Request) {

@@ -35,8 +35,7 @@ func checkLandlock(version int, errno unix.Errno) error {
 	case errno == unix.EPERM || errno == unix.EACCES:
 		return errors.New("this container may not use Landlock: its seccomp profile refuses landlock_create_ruleset")
 	case errno == unix.EOPNOTSUPP:
-		return errors.New("Landlock is not among the security modules of the kernel: lsm= on its command line has no " +
-			"landlock")
+		return errors.New("the kernel has no security module Landlock: lsm= on its command line has no landlock")
 	case errno != 0:
 		return fmt.Errorf("the kernel has no Landlock: %w", errno)
 	case version < landlockNetworks:

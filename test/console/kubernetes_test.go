@@ -84,7 +84,8 @@ func TestKubernetes(t *testing.T) {
 		AccessKey struct{ AccessKeyId, SecretAccessKey string }
 	}
 	d.Run("", harness.Binary(t), "account", "create", "444455556666", "--data-dir", d.Dir)
-	for line := range strings.Lines(d.Run("", harness.Binary(t), "env", "--account", "444455556666", "--data-dir", d.Dir)) {
+	env := d.Run("", harness.Binary(t), "env", "--account", "444455556666", "--data-dir", d.Dir)
+	for line := range strings.Lines(env) {
 		name, value, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "export ")), "=")
 		switch name {
 		case "AWS_ACCESS_KEY_ID":

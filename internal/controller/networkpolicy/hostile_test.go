@@ -192,7 +192,8 @@ func TestANamespaceHasAShareOfTheView(t *testing.T) {
 	if v.size > maxOfNamespace+1<<20 || v.sizes["evil"] != v.size {
 		t.Errorf("a namespace has %d bytes", v.sizes["evil"])
 	}
-	got, _, err := v.resolve(t.Context(), v.policy(types.NamespacedName{Namespace: "evil", Name: fmt.Sprint("p", 2*maxOfNamespace>>20-1)}))
+	last := types.NamespacedName{Namespace: "evil", Name: fmt.Sprint("p", 2*maxOfNamespace>>20-1)}
+	got, _, err := v.resolve(t.Context(), v.policy(last))
 	if outcomeOf(err) != unresolvable || len(got.pods) != 2*maxOfNamespace>>20 || len(got.ingress) > 0 {
 		t.Errorf("a policy without room has %d pods and %v: %v", len(got.pods), got.ingress, err)
 	}

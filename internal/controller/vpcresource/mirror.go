@@ -20,7 +20,7 @@ type node struct {
 	uid        types.UID
 	instanceID string // "" for nodes that are no EC2 instances
 	os         string
-	labelled   bool   // the CNI plugin says by the label whether it has a trunk
+	labeled    bool   // the CNI plugin says by the label whether it has a trunk
 	eniConfig  string // of custom networking; "" without
 	auto       bool   // of EKS Auto Mode, which has a controller of its own
 	capacity   string // of branch interfaces, as the node says it
@@ -82,7 +82,7 @@ const computeType, osLabel = "eks.amazonaws.com/compute-type", "kubernetes.io/os
 func trimNode(n *corev1.Node) node {
 	out := node{name: n.Name, uid: n.UID, os: n.Labels[osLabel], eniConfig: n.Labels[webhook.ENIConfig],
 		auto: n.Labels[computeType] == "auto"}
-	_, out.labelled = n.Labels[webhook.HasTrunk]
+	_, out.labeled = n.Labels[webhook.HasTrunk]
 	if id := n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]; instanceID.MatchString(id) {
 		out.instanceID = id
 	}

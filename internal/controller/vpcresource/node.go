@@ -92,7 +92,7 @@ func (s *server) reconcile(ctx context.Context, name string) (time.Duration, err
 	if err := s.completeCNINode(ctx, n, object); err != nil {
 		return 0, err
 	}
-	if n.os != "linux" || n.instanceID == "" || !n.labelled && !cni.wants {
+	if n.os != "linux" || n.instanceID == "" || !n.labeled && !cni.wants {
 		return 0, nil // pods that want an interface wait until the CNI plugin asks for a trunk
 	}
 	return s.serveNode(ctx, n, cni)

@@ -44,8 +44,8 @@ var (
 // Role returns a role as aws-auth knows it: the authenticator compares roles without their paths.
 func Role(account, name string) string { return "arn:aws:iam::" + account + ":role/" + name }
 
-// Malformed is the error of an edit of a text that cannot be edited, of which nothing was touched. Err says why, for its
-// owner.
+// Malformed is the error of an edit of a text that cannot be edited, of which nothing was touched. Err says why, for
+// its owner.
 type Malformed struct{ Err error }
 
 func (m *Malformed) Error() string { return m.Err.Error() }

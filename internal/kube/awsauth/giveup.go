@@ -15,7 +15,8 @@ const refusedAfter, failedAfter = time.Minute, 15 * time.Minute
 // since when somebody of the cluster has refused each of them, and failed since when its API server has answered each
 // with an error; see [client.IsRefusal].
 func GiveUp(err error, now time.Time, refused, failed *time.Time) bool {
-	return lasts(refused, client.IsRefusal(err), now, refusedAfter) || lasts(failed, client.IsAnswer(err), now, failedAfter)
+	return lasts(refused, client.IsRefusal(err), now, refusedAfter) ||
+		lasts(failed, client.IsAnswer(err), now, failedAfter)
 }
 
 // lasts reports whether something has been so for that long, without an end.

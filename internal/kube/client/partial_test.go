@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -112,7 +113,7 @@ func TestObjectsThatAreTooLargeAreReadInPart(t *testing.T) {
 					}
 					return nil
 				})
-			if err == context.Canceled {
+			if errors.Is(err, context.Canceled) {
 				err = nil
 			}
 			return out, err

@@ -31,8 +31,9 @@ import (
 )
 
 const (
-	// User is the Kubernetes user of the VPC resource controller, and UserAgent its user agent in the audit log.
-	User      = "eks:vpc-resource-controller"
+	// User is the Kubernetes user of the VPC resource controller.
+	User = "eks:vpc-resource-controller"
+	// UserAgent is its user agent in the audit log.
 	UserAgent = "controller/v0.0.0 (linux/amd64) kubernetes/$Format"
 
 	// PodENI is the resource that a pod with a branch network interface requests, and the annotation that has it.
