@@ -10,8 +10,8 @@ import (
 
 // ServedUnder returns a function that reports whether the console may be reached under the host of a request, with or
 // without a port: the loopback addresses, localhost, and the hosts of the given addresses, HOST:PORT. Where one of
-// these is that of every interface, or anyAddress is set, every IP address is good as well: a page cannot make a browser
-// send one unless it came from there, as it can with names.
+// these is that of every interface, or anyAddress is set, every IP address is good as well: a page cannot make a
+// browser send one unless it came from there, as it can with names.
 func ServedUnder(anyAddress bool, addresses ...string) func(host string) bool {
 	names := []string{"localhost"}
 	for _, address := range addresses {

@@ -244,12 +244,12 @@ func TestConfigFollowsFromRows(t *testing.T) {
 	want := Config{
 		Forwards: []Forward{
 			{Listen: at("127.0.0.1:20000"), Target: "127.0.0.1:20001"},
-			{Namespace: "/ns/C0", Listen: at("10.0.1.4:443"), Target: "127.0.0.1:20001"},
-			{Namespace: "/ns/C0", Listen: at("10.0.2.4:443"), Target: "127.0.0.1:20001"},
+			{Namespace: "/ns/C0", Listen: at("10.0.1.4:443"), Target: "127.0.0.1:20001", Socket: "/run/e/20001.sock"},
+			{Namespace: "/ns/C0", Listen: at("10.0.2.4:443"), Target: "127.0.0.1:20001", Socket: "/run/e/20001.sock"},
 			{Namespace: "/ns/internet", Listen: at("198.18.8.16:443"), Target: "127.0.0.1:20001",
-				Allow: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}},
+				Socket: "/run/e/20001.sock", Allow: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}},
 			{Listen: at("127.0.0.1:20010"), Target: "127.0.0.1:20011"},
-			{Namespace: "/ns/C1", Listen: at("10.0.1.4:443"), Target: "127.0.0.1:20011"},
+			{Namespace: "/ns/C1", Listen: at("10.0.1.4:443"), Target: "127.0.0.1:20011", Socket: "/run/e/20011.sock"},
 		},
 		Egresses: []Egress{
 			{Socket: "/run/e/C0.sock", Namespace: "/ns/C0", DNS: at("169.254.169.253:53")},
