@@ -60,7 +60,7 @@ func thaw(number int) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range kinds {
+	for _, kind := range []string{"ext4", "xfs"} {
 		for _, flag := range []string{"rw", "ro"} {
 			if thawMounted(kind, flag, device) == nil {
 				return nil
@@ -98,16 +98,9 @@ func stageDevice(number int) (device string, err error) {
 // delalloc where data is journaled, as soon as it has read its superblock; XFS has its log on a device that does not
 // exist.
 var neverMounts = map[string][][2]string{
-	"ext3": ext4NeverMounts,
-	"ext4": ext4NeverMounts,
+	"ext4": {{"data", "journal"}, {"delalloc", ""}, {"errors", "remount-ro"}, {"noload", ""}},
 	"xfs":  {{"logdev", "/none"}},
 }
-
-var ext4NeverMounts = [][2]string{{"data", "journal"}, {"delalloc", ""}, {"errors", "remount-ro"}, {"noload", ""}}
-
-// kinds are the types of file systems that machines have on disks. A mounted one is found by the type that it was
-// mounted as, too: the driver of ext4 has two.
-var kinds = []string{"ext4", "ext3", "xfs"}
 
 func thawMounted(kind, flag, device string) error {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)

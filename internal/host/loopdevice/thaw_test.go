@@ -19,7 +19,6 @@ func TestToThawMountsNothing(t *testing.T) {
 		script string // makes the file system in $1
 		edit   func(t *testing.T, f *os.File)
 	}{
-		"ext3":                   {64 << 20, "mkfs.ext3 -q -F -E nodiscard $1", nil},
 		"ext4":                   {64 << 20, ext4 + "$1", nil},
 		"ext4 without a journal": {64 << 20, ext4 + "-O ^has_journal $1", nil},
 		"ext4 with other options": {64 << 20, ext4 + "$1 && debugfs -w -R \"ssv mount_opts data=ordered,nodelalloc\" $1",
@@ -58,7 +57,7 @@ func TestToThawMountsNothing(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				for _, kind := range kinds {
+				for _, kind := range []string{"ext4", "xfs"} {
 					for _, flag := range []string{"rw", "ro"} {
 						if err := thawMounted(kind, flag, device); err == nil {
 							t.Errorf("it was mounted as %s %s", kind, flag)

@@ -244,15 +244,16 @@ func (s *Server) call(c *caller) error {
 // fsopen refuses what programs fall back to mount(2) from.
 func (s *Server) fsopen(c *caller) error {
 	kind, err := c.text(c.n.args[0], 64)
-	if err == nil && (served[kind] || s.isRemote(kind)) {
+	if err == nil && (served[kind] != "" || s.isRemote(kind)) {
 		return unix.ENOSYS
 	}
 	return errContinue // also for what cannot be read: the kernel says why
 }
 
-// served are the file systems that the host mounts for machines: those that [loopdevice.Thaw] looks for. Btrfs is none:
-// it finds the devices of a file system by their content, on the whole host.
-var served = map[string]bool{"ext3": true, "ext4": true, "xfs": true}
+// served are the file systems that the host mounts for machines, with what they are to it: ext4 knows ext3, and the
+// kernel maps the users of no mount of type ext3. Btrfs is none: it finds the devices of a file system by their content,
+// on the whole host.
+var served = map[string]string{"ext3": "ext4", "ext4": "ext4", "xfs": "xfs"}
 
 // file returns a copy of a descriptor of the thread.
 func (c *caller) file(fd int) (*os.File, error) {

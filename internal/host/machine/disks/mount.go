@@ -78,7 +78,7 @@ func (s *Server) mount(c *caller) error {
 	if err == nil && flags&unix.MS_REMOUNT == 0 && s.isRemote(kind) {
 		return s.mountRemote(c, kind, flags)
 	}
-	if err != nil || flags&unix.MS_REMOUNT == 0 && !served[kind] {
+	if err != nil || flags&unix.MS_REMOUNT == 0 && served[kind] == "" {
 		return errContinue
 	}
 	target, err := c.text(c.n.args[1], unix.PathMax)
@@ -104,7 +104,7 @@ func (s *Server) mount(c *caller) error {
 	if may, err := s.mayMount(w.mounts); err != nil || !may {
 		return errContinue
 	}
-	o := order{Flags: flags, Type: kind, Source: source}
+	o := order{Flags: flags, Type: served[kind], Source: source}
 	var device *os.File
 	if flags&unix.MS_REMOUNT != 0 {
 		o.Loop = fileSystemOf(w.target, 0)

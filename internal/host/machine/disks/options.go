@@ -16,14 +16,12 @@ type option struct{ Key, Value string }
 var (
 	ofBoth = []string{"discard", "nodiscard", "grpid", "bsdgroups", "nogrpid", "sysvgroups", "norecovery", "usrquota",
 		"grpquota", "prjquota", "noquota"}
-	ofExt4 = []string{"acl", "noacl", "user_xattr", "nouser_xattr", "barrier", "nobarrier", "commit", "data", "errors",
-		"delalloc", "nodelalloc", "noload", "init_itable", "noinit_itable", "block_validity", "noblock_validity",
-		"journal_checksum", "nojournal_checksum", "auto_da_alloc", "noauto_da_alloc", "stripe", "nombcache",
-		"max_batch_time", "min_batch_time", "dioread_lock", "dioread_nolock", "quota", "orlov", "minixdf", "bsddf",
-		"prefetch_block_bitmaps", "no_prefetch_block_bitmaps"}
 	ofType = map[string][]string{
-		"ext3": ofExt4, // by the same driver, which refuses what ext3 does not have
-		"ext4": ofExt4,
+		"ext4": {"acl", "noacl", "user_xattr", "nouser_xattr", "barrier", "nobarrier", "commit", "data", "errors",
+			"delalloc", "nodelalloc", "noload", "init_itable", "noinit_itable", "block_validity", "noblock_validity",
+			"journal_checksum", "nojournal_checksum", "auto_da_alloc", "noauto_da_alloc", "stripe", "nombcache",
+			"max_batch_time", "min_batch_time", "dioread_lock", "dioread_nolock", "quota", "orlov", "minixdf", "bsddf",
+			"prefetch_block_bitmaps", "no_prefetch_block_bitmaps"},
 		"xfs": {"nouuid", "logbufs", "logbsize", "allocsize", "largeio", "nolargeio", "inode32", "inode64", "ikeep",
 			"noikeep", "attr2", "noattr2", "swalloc", "noalign", "sunit", "swidth", "wsync", "quota", "uquota", "gquota",
 			"pquota", "uqnoenforce", "gqnoenforce", "pqnoenforce", "qnoenforce", "filestreams"},
@@ -49,7 +47,7 @@ func filterOptions(kind, text string) (options []option, err error) {
 		return slices.ContainsFunc(options, func(o option) bool { return o.Key == key })
 	}
 	switch {
-	case kind != "xfs" && !has("errors"): // the file system itself may ask for a panic
+	case kind == "ext4" && !has("errors"): // the file system itself may ask for a panic
 		options = append(options, option{"errors", "remount-ro"})
 	case kind == "xfs" && !has("nouuid"): // the copies of other machines are not seen by this one
 		options = append(options, option{"nouuid", ""})
