@@ -73,6 +73,9 @@ func Start(t testing.TB) context.Context {
 const tellViolations = `document.addEventListener("securitypolicyviolation", (e) =>
 	console.error("policy:", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber));`
 
+// networkChanged is the error of requests that the browser gives up, as interfaces of the host come or go.
+const networkChanged = "net::ERR_NETWORK_CHANGED"
+
 // Tab is a tab of its own: it shares no storage with others.
 type Tab struct {
 	t      testing.TB
@@ -88,7 +91,7 @@ type Tab struct {
 func Open(t testing.TB, browser context.Context, origin string, width, height int64) *Tab {
 	t.Helper()
 	tab := &Tab{t: t, origin: origin}
-	tab.Expect("net::ERR_NETWORK_CHANGED") // other tests make and remove interfaces; the page asks again
+	tab.Expect(networkChanged) // the page asks again
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(tab.observe))
 	t.Cleanup(cancel)
 	tab.ctx = ctx
@@ -230,10 +233,18 @@ func (b *Tab) describe() string {
 		strings.Join(b.Wrong(), "\n"))
 }
 
-// Go opens a path of the daemon.
+// Go opens a path of the daemon, again where the browser gives up because the network of the host has changed.
 func (b *Tab) Go(path string) {
 	b.t.Helper()
-	b.Do("open "+path, chromedp.Navigate(b.origin+path))
+	if err := eventually.Try(100*time.Millisecond, func() error {
+		err := chromedp.Do(b.ctx, chromedp.Navigate(b.origin+path))
+		if err != nil && !strings.Contains(err.Error(), networkChanged) {
+			b.t.Fatalf("open %s: %v", path, err)
+		}
+		return err
+	}); err != nil {
+		b.t.Fatalf("open %s: %v", path, err)
+	}
 }
 
 // See waits until the page shows a text.
