@@ -251,8 +251,8 @@ func (s *Server) fsopen(c *caller) error {
 }
 
 // served are the file systems that the host mounts for machines, with what they are to it: ext4 knows ext3, and the
-// kernel maps the users of no mount of type ext3. Btrfs is none: it finds the devices of a file system by their content,
-// on the whole host.
+// kernel maps the users of no mount of type ext3. Btrfs is none: it finds the devices of a file system by their
+// content, on the whole host.
 var served = map[string]string{"ext3": "ext4", "ext4": "ext4", "xfs": "xfs"}
 
 // file returns a copy of a descriptor of the thread.
