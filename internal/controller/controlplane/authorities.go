@@ -42,10 +42,14 @@ func parseAuthorities(s record.ControlPlaneSecrets) (authorities, error) {
 		if err != nil {
 			return out, err
 		}
-		since[a.ID] = certificate.NotBefore.UnixNano()
+		since[a.ID] = certificate.NotBefore.Unix()
 		out.all = append(out.all, record.TrustedAuthority{ID: a.ID, Certificate: a.Certificate})
 	}
-	slices.SortStableFunc(out.all, func(a, b record.TrustedAuthority) int { return cmp.Compare(since[a.ID], since[b.ID]) })
+	// Certificates have seconds: of those of one second, the ID decides, and that of the initial one is empty. The order
+	// must not depend on which of them signs, or activation would change the bundle.
+	slices.SortFunc(out.all, func(a, b record.TrustedAuthority) int {
+		return cmp.Or(cmp.Compare(since[a.ID], since[b.ID]), cmp.Compare(a.ID, b.ID))
+	})
 	return out, nil
 }
 

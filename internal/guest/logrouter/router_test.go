@@ -51,10 +51,13 @@ func TestTheGuidesExample(t *testing.T) {
 	if err != nil || len(groups.LogGroups) != 1 || aws.ToInt32(groups.LogGroups[0].RetentionInDays) != 60 {
 		t.Errorf("the log groups are %+v (%v)", groups, err)
 	}
-	process := w.wait("demo-fluent-bit-logs", "fluent-bit-web-1-shop", 3)
-	if !strings.Contains(strings.Join(process, "\n"), "Created log group my-logs") {
-		t.Errorf("the log of the router is %q", process)
-	}
+	eventually.Nil(t, "the log of the router", func() error {
+		process, err := w.messages("demo-fluent-bit-logs", "fluent-bit-web-1-shop")
+		if err == nil && !strings.Contains(strings.Join(process, "\n"), "Created log group my-logs") {
+			err = fmt.Errorf("it is %q", process)
+		}
+		return err
+	})
 }
 
 // The kubelet renames a log that has become large, and containerd goes on in a new one.
