@@ -136,28 +136,31 @@ func ToolsArchive(t testing.TB, references ...string) string {
 	file := filepath.Join(t.TempDir(), "tools.tar")
 	programs := map[string]string{"bin/busybox": busybox,
 		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost")}
-	addDD(t, programs)
+	addDebian(t, programs, "dd", "dash")
+	programs["bin/sh"] = programs["bin/dash"]
 	archive(t, file, references, []string{"/agnhost"}, programs, slices.DeleteFunc(strings.Fields(string(links)),
-		func(name string) bool { return name == "busybox" || name == "dd" })...)
+		func(name string) bool { return slices.Contains([]string{"busybox", "dd", "sh"}, name) })...)
 	return file
 }
 
-// addDD adds the dd of GNU, with the libraries that it is linked to: that of busybox knows no nocache, with which
-// Kubernetes' tests write.
-func addDD(t testing.TB, programs map[string]string) {
+// addDebian adds programs of the host with the libraries that they are linked to. The dd of busybox knows no nocache,
+// with which Kubernetes' tests write, and its shell runs that one whatever is in the PATH.
+func addDebian(t testing.TB, programs map[string]string, names ...string) {
 	t.Helper()
-	dd, err := exec.LookPath("dd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	libraries, err := exec.Command("ldd", dd).Output()
-	if err != nil {
-		t.Fatalf("ldd %s: %v", dd, err)
-	}
-	programs["bin/dd"] = dd
-	for word := range strings.FieldsSeq(string(libraries)) {
-		if strings.HasPrefix(word, "/") {
-			programs[strings.TrimPrefix(word, "/")] = word
+	for _, name := range names {
+		program, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		libraries, err := exec.Command("ldd", program).Output()
+		if err != nil {
+			t.Fatalf("ldd %s: %v", program, err)
+		}
+		programs["bin/"+name] = program
+		for word := range strings.FieldsSeq(string(libraries)) {
+			if strings.HasPrefix(word, "/") {
+				programs[strings.TrimPrefix(word, "/")] = word
+			}
 		}
 	}
 }
