@@ -26,7 +26,15 @@ trap './coracle reset --yes' EXIT
 ./coracle doctor`
 
 //go:embed package.sh
-var debianPackage string
+var packageScript string
+
+// packages are the package managers of which "make dist" makes packages, with how each installs and removes one. There
+// is no system of RPM's here: Debian's rpm does what that of others does, except for what the package depends on.
+var packages = map[string]struct{ needs, functions string }{
+	"deb": {"awscli", "install() { apt-get install -y /dist/coracle-*.deb; }\nremove() { apt-get remove -y coracle; }\n"},
+	"rpm": {"awscli,rpm", "install() { rpm --install --nodeps --force-debian /dist/coracle-*.rpm; }\n" +
+		"remove() { rpm --erase --force-debian coracle; }\n"},
+}
 
 // unit runs a script at each boot. When it fails, the machine is switched off.
 const unit = `[Unit]
@@ -45,12 +53,7 @@ func TestDistribution(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.NeedsAll(t, "it installs Debian")
 	dist := t.TempDir()
-	cmd := exec.Command("go", "run", "./hack/dist", "--arch", runtime.GOARCH, "--version", "v0.0.0-test", "-o", dist,
-		kubernetes.Default)
-	cmd.Dir = testenv.Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make dist: %v\n%s", err, out)
-	}
+	makeDistribution(t, testenv.Root(), dist)
 	sums := exec.Command("sha256sum", "--check", "SHA256SUMS")
 	sums.Dir = dist
 	if out, err := sums.CombinedOutput(); err != nil {
@@ -64,13 +67,55 @@ func TestDistribution(t *testing.T) {
 			t.Errorf("the tour did not end:\n%s", out)
 		}
 	})
-	t.Run("package", func(t *testing.T) { testPackage(t, dist) })
+	for form := range packages {
+		t.Run(form, func(t *testing.T) { testPackage(t, dist, form) })
+	}
+	t.Run("again", func(t *testing.T) { testSameBytes(t, dist) })
 }
 
-// testPackage installs the Debian package in a container with systemd, which is booted twice. The example in Python
-// uses its daemon.
-func testPackage(t *testing.T, dist string) {
-	root := installDebian(t, "bookworm", "systemd-sysv,dbus,procps,awscli,python3-boto3,python3-pytest", debianPackage)
+// testSameBytes makes everything again of a clone, and compares the checksums.
+func testSameBytes(t *testing.T, dist string) {
+	changed, err := exec.Command("git", "-C", testenv.Root(), "status", "--porcelain").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changed) > 0 {
+		t.Skip("the clone would not have what is not committed")
+	}
+	clone, again := filepath.Join(t.TempDir(), "clone"), t.TempDir()
+	if out, err := exec.Command("git", "clone", "--quiet", testenv.Root(), clone).CombinedOutput(); err != nil {
+		t.Fatalf("git clone: %v\n%s", err, out)
+	}
+	makeDistribution(t, clone, again)
+	var sums [2]string
+	for i, dir := range []string{dist, again} {
+		content, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = string(content)
+	}
+	if sums[0] != sums[1] {
+		t.Errorf("the same commit makes\n%s\nand\n%s", sums[0], sums[1])
+	}
+}
+
+// makeDistribution does in a directory of the repository what "make dist" does for this machine's processors.
+func makeDistribution(t *testing.T, repository, dist string) {
+	t.Helper()
+	cmd := exec.Command("go", "run", "./hack/dist", "--arch", runtime.GOARCH, "--version", "v0.0.0-test", "-o", dist,
+		kubernetes.Default)
+	cmd.Dir = repository
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make dist: %v\n%s", err, out)
+	}
+}
+
+// testPackage installs a package in a container with systemd, which is booted twice. The example in Python uses its
+// daemon.
+func testPackage(t *testing.T, dist, form string) {
+	root := installDebian(t, "bookworm", "systemd-sysv,dbus,procps,python3-boto3,python3-pytest,"+packages[form].needs,
+		packages[form].functions+packageScript)
 	units := filepath.Join(root, "etc/systemd/system")
 	if err := os.WriteFile(filepath.Join(units, "newcomer.service"), []byte(unit), 0o600); err != nil {
 		t.Fatal(err)

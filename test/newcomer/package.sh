@@ -1,5 +1,5 @@
-# Runs as a unit of systemd, at each boot: what a user of the Debian package does. The daemon is root of a container in
-# which no machine can be made.
+# Runs as a unit of systemd, at each boot: what a user of the package does, which install and remove stand for. The daemon
+# is root of a container in which no machine can be made.
 set -eu
 aws() { command aws --endpoint-url "$AWS_ENDPOINT_URL" "$@"; } # that of Debian 12 does not know the variable
 serves() { until coracle status >/dev/null 2>&1; do systemctl is-active --quiet coracle; sleep 0.2; done; }
@@ -7,7 +7,7 @@ kubernetes() { pgrep -f -l '/kube kube-' | sort; }
 
 if [ ! -e /booted-before ]; then
 	touch /booted-before
-	apt-get install -y /dist/coracle-*.deb
+	install
 	systemctl is-enabled coracle
 	echo CORACLE_MACHINES=simulated >>/etc/default/coracle
 	systemctl start coracle
@@ -39,7 +39,7 @@ aws eks update-kubeconfig --name it
 "$kubectl" kubectl get namespace kube-system
 echo "the cluster outlived the boot"
 
-apt-get remove -y coracle
+remove
 [ -z "$(kubernetes)" ]
 [ -d /var/lib/coracle ]
 echo "the package is removed"
