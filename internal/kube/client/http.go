@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,8 +110,8 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		ctx, cancel = context.WithTimeout(request.Context(), bodyTimeout)
 	}
 	request = request.Clone(ctx)
-	if strings.Contains(request.Header.Get("Accept"), protobuf) { // of a client that was configured for it
-		request.Header.Set("Accept", "application/json")
+	if accept := request.Header.Get("Accept"); strings.Contains(accept, protobuf) {
+		request.Header.Set("Accept", withoutProtobuf(accept))
 	}
 	response, err := t.next.RoundTrip(request)
 	if err != nil {
@@ -162,6 +164,13 @@ func checkResponse(response *http.Response) error {
 		return nil
 	}
 	return fmt.Errorf("the answer's content type is %q, which was not asked for", cut(kind, maxWord))
+}
+
+// withoutProtobuf returns a header field Accept without what it has of protobuf. Clients of metadata name two forms of
+// it, and get whole objects unless that of JSON stays.
+func withoutProtobuf(accept string) string {
+	types := slices.DeleteFunc(strings.Split(accept, ","), func(t string) bool { return strings.Contains(t, protobuf) })
+	return cmp.Or(strings.Join(types, ","), "application/json")
 }
 
 const protobuf = "application/vnd.kubernetes.protobuf"

@@ -17,10 +17,12 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
@@ -232,6 +234,34 @@ func TestProtobufIsNotAskedFor(t *testing.T) {
 		if got := <-asked; got != "application/json" {
 			t.Errorf("%s: Accept: %s", what, got)
 		}
+	}
+}
+
+// A client of metadata asks for metadata, as it cannot decode whole objects in a watch.
+func TestMetadataIsAskedFor(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Header.Get("Accept"), "application/json;as=PartialObjectMetadata") {
+			t.Errorf("Accept: %s", r.Header.Get("Accept"))
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL}
+	client, err := HTTP(config, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces := names.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	if _, err := namespaces.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
+	}
+	if _, err := namespaces.Watch(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Error(err)
 	}
 }
 
