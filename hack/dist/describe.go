@@ -7,7 +7,6 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -98,7 +97,7 @@ func identifier(kind, name, version string) spdx.ElementID {
 
 // modulesOf returns the modules that are linked into the programs, without those of this repository.
 func modulesOf(files []file) []module {
-	all := make(map[module]bool)
+	sums := make(map[module]string) // a patched copy has none
 	for _, f := range files {
 		info, err := buildinfo.ReadFile(f.source)
 		if err != nil {
@@ -114,12 +113,19 @@ func modulesOf(files []file) []module {
 			if dependency.Version == "" || strings.HasPrefix(dependency.Path, ".") {
 				continue // a directory
 			}
-			all[module{dependency.Path, dependency.Version, dependency.Sum}] = true
+			key := module{path: dependency.Path, version: dependency.Version}
+			sums[key] = cmp.Or(sums[key], dependency.Sum)
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), func(a, b module) int {
-		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.version, b.version), cmp.Compare(a.sum, b.sum))
+	all := make([]module, 0, len(sums))
+	for m, sum := range sums {
+		m.sum = sum
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b module) int {
+		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.version, b.version))
 	})
+	return all
 }
 
 // licenses finds the licenses of modules.
