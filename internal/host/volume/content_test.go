@@ -236,3 +236,26 @@ func TestCopiesWaitLongerEachTime(t *testing.T) {
 		t.Errorf("the longest pause is %v", wait)
 	}
 }
+
+// A copy that has failed copies nothing more: what cannot be read may be the first of many parts.
+func TestACopyEndsWithItsFirstError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "source")
+	source, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for i := range int64(32) {
+		write(t, path, i*copyAtOnce, "x")
+	}
+	var copied atomic.Int32
+	transferring := transfer{mayGo: func() error { return nil }}
+	err = transferring.eachDirect(t.Context(), source, source, func(directFile, directFile, int64, int64) error {
+		copied.Add(1)
+		return unix.EIO
+	}, func(int64, int64) {}, func(int64, int64) error { return nil })
+	if n := copied.Load(); !errors.Is(err, unix.EIO) || n > atOnce {
+		t.Errorf("after %d parts: %v", n, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/sourcegraph/conc/pool"
@@ -85,12 +86,23 @@ func (t transfer) eachDirect(ctx context.Context, f, source *os.File,
 	defer to.Close()
 	defer from.Close()
 	parts := pool.New().WithContext(ctx).WithCancelOnError().WithFirstError().WithMaxGoroutines(atOnce)
+	var failed atomic.Bool
 	err := eachPart(source, func(start, end int64) error {
+		if failed.Load() {
+			return context.Canceled // the pool has the error
+		}
 		if err := t.mayGo(); err != nil {
 			return err
 		}
 		parts.Go(func(ctx context.Context) error {
-			return cmp.Or(ctx.Err(), data(to, from, start, end))
+			if ctx.Err() != nil || failed.Load() {
+				return ctx.Err()
+			}
+			err := data(to, from, start, end)
+			if err != nil {
+				failed.Store(true)
+			}
+			return err
 		})
 		begun(start, end)
 		return ctx.Err()
