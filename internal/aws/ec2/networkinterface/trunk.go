@@ -212,16 +212,19 @@ func (s *Service) DescribeTrunkInterfaceAssociations(ctx context.Context,
 	if err := query.CheckPage(); err != nil {
 		return nil, err
 	}
-	wanted := map[string]bool{}
-	for _, id := range in.AssociationIds {
-		if _, err := s.BranchInterface(sc, &id); err != nil {
-			return nil, err
-		}
-		wanted[id] = true
-	}
 	branches, err := s.NetworkInterfaces.List(sc, func(r record.NetworkInterface) bool { return r.Trunk != nil })
 	if err != nil {
 		return nil, err
+	}
+	wanted := map[string]bool{} // by ID: whether it is wanted
+	for _, r := range branches {
+		wanted[r.Trunk.ID] = len(in.AssociationIds) == 0
+	}
+	for _, id := range in.AssociationIds {
+		if _, known := wanted[id]; !known {
+			return nil, resource.NoTrunkAssociation(id)
+		}
+		wanted[id] = true
 	}
 	var items []resource.Item[v]
 	for _, r := range branches {
@@ -229,7 +232,7 @@ func (s *Service) DescribeTrunkInterfaceAssociations(ctx context.Context,
 		if err != nil {
 			return nil, err
 		}
-		if there && (len(wanted) == 0 || wanted[r.Trunk.ID]) {
+		if there && wanted[r.Trunk.ID] {
 			items = append(items, resource.Item[v]{ID: r.ID, View: viewTrunkAssociation(r)})
 		}
 	}

@@ -1,6 +1,8 @@
 package networkinterface_test
 
 import (
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -119,4 +121,26 @@ func TestTrunkInterfaceRefusals(t *testing.T) {
 	_, err = w.DescribeTrunkInterfaceAssociations(ctx, &ec2.DescribeTrunkInterfaceAssociationsInput{
 		AssociationIds: []string{"trunk-assoc-0123456789abcdef0"}})
 	awstest.WantCode(t, err, "InvalidAssociationID.NotFound")
+}
+
+// TestAssociationsAreListedOnce asks for one association many times: the interfaces of the region are read once.
+func TestAssociationsAreListedOnce(t *testing.T) {
+	w := ec2test.New(t)
+	ctx := w.Context()
+	subnet := w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
+	made := awstest.Must[*ec2.AssociateTrunkInterfaceOutput](t)(w.AssociateTrunkInterface(ctx,
+		&ec2.AssociateTrunkInterfaceInput{TrunkInterfaceId: createTrunk(w, subnet),
+			BranchInterfaceId: w.NetworkInterface(subnet).NetworkInterfaceId, VlanId: aws.Int32(1)}))
+	for range 50 {
+		w.NetworkInterface(subnet)
+	}
+	ids := slices.Repeat([]string{*made.InterfaceAssociation.AssociationId}, 1000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	out := awstest.Must[*ec2.DescribeTrunkInterfaceAssociationsOutput](t)(w.DescribeTrunkInterfaceAssociations(ctx,
+		&ec2.DescribeTrunkInterfaceAssociationsInput{AssociationIds: ids}))
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 || len(out.InterfaceAssociations) != 1 {
+		t.Errorf("%d associations took %d MiB", len(out.InterfaceAssociations), n>>20)
+	}
 }

@@ -219,6 +219,11 @@ func (s *Records) ProfileAssociation(sc Scope, id *string) (record.Instance, err
 	return found[0], nil
 }
 
+// NoTrunkAssociation reports that no branch has an association with a trunk of that ID.
+func NoTrunkAssociation(id string) error {
+	return wire.Errorf("InvalidAssociationID.NotFound", "The association ID '%s' does not exist", id)
+}
+
 // BranchInterface returns the branch of the association of a branch with a trunk.
 func (s *Records) BranchInterface(sc Scope, association *string) (record.NetworkInterface, error) {
 	if aws.ToString(association) == "" {
@@ -228,7 +233,7 @@ func (s *Records) BranchInterface(sc Scope, association *string) (record.Network
 		return r.Trunk != nil && r.Trunk.ID == *association
 	})
 	if err == nil && len(found) == 0 {
-		err = wire.Errorf("InvalidAssociationID.NotFound", "The association ID '%s' does not exist", *association)
+		err = NoTrunkAssociation(*association)
 	}
 	if err != nil {
 		return record.NetworkInterface{}, err
