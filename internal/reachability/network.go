@@ -33,6 +33,10 @@ type Network struct {
 	// What was interpreted of security groups and network ACLs, which every packet asks.
 	groupRules map[string][]groupRule
 	aclRules   map[string][2][]vpcrule.ACLRule // ingress, egress
+
+	// What was found among all interfaces, which every packet asks.
+	byName       map[string]*networkInterface   // by their IDs, and those of NAT gateways
+	interfacesAt map[string][]*networkInterface // by what interfacesOf was asked for
 }
 
 // groupRule is a rule of a security group, interpreted.
@@ -255,14 +259,18 @@ func (i *networkInterface) singles() (all []netip.Addr) {
 	return all
 }
 
-// interfaceNamed returns the interface with that ID; nil without one.
+// interfaceNamed returns the interface with that ID, or of the NAT gateway with that ID; nil without one.
 func (n *Network) interfaceNamed(id string) *networkInterface {
-	for _, i := range n.interfaces {
-		if i.ID == id {
-			return i
+	if n.byName == nil {
+		n.byName = map[string]*networkInterface{}
+		for _, i := range n.interfaces {
+			n.byName[i.ID] = i
+			if i.nat != "" {
+				n.byName[i.nat] = i
+			}
 		}
 	}
-	return nil
+	return n.byName[id]
 }
 
 // owner returns the interface that has an address; nil without one.

@@ -1,15 +1,18 @@
 package reachability
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/coracle-eks/coracle/internal/balancing"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/vpcrule"
 )
@@ -53,7 +56,7 @@ func TestWhatIsLeftOpenIsFound(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(ingress(8080, 8090, "203.0.113.7/32"), ingress(22, 22, "192.168.0.0/16"),
 		record.SecurityGroupRule{Egress: true, Protocol: "-1", CIDRIPv4: "0.0.0.0/0"})
-	got, err := n.Analyze(Path{Protocol: vpcrule.TCP, Source: "igw-1", Destination: "eni-b"})
+	got, err := n.Analyze(t.Context(), Path{Protocol: vpcrule.TCP, Source: "igw-1", Destination: "eni-b"})
 	if err != nil || !got.Found {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -66,7 +69,7 @@ func TestWhatIsLeftOpenIsFound(t *testing.T) {
 		t.Errorf("enters to %s", first)
 	}
 	// Addresses of the rule that no packet from the internet has are no way in.
-	if got, err = n.Analyze(Path{Protocol: vpcrule.TCP, Source: "igw-1", Destination: "eni-b",
+	if got, err = n.Analyze(t.Context(), Path{Protocol: vpcrule.TCP, Source: "igw-1", Destination: "eni-b",
 		AtSource: Filter{DestinationPort: &vpcrule.Ports{From: 22, To: 22}}}); err != nil || got.Found {
 		t.Errorf("found %+v, %v", got.Forward, err)
 	}
@@ -84,9 +87,80 @@ func TestAnAnalysisIsBounded(t *testing.T) {
 		eni.PrivateIPs = append(eni.PrivateIPs, netip.AddrFrom4([4]byte{10, 0, 1, byte(len(eni.PrivateIPs))}).String())
 	}
 	n.interfaces[0].addresses = vpcrule.Addresses(n.interfaces[0].NetworkInterface)
-	_, err := n.Analyze(Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b"})
+	_, err := n.Analyze(t.Context(), Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b"})
 	if !errors.Is(err, ErrTooComplex) || !strings.Contains(err.Error(), "specify") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What is tried first is known before all that could be: the addresses of two interfaces make any number of pairs.
+func TestCandidatesAreNotHeld(t *testing.T) {
+	n := newNetwork()
+	for k, eni := range n.interfaces {
+		for i := range 5000 {
+			eni.PrivateIPs = append(eni.PrivateIPs, netip.AddrFrom4([4]byte{10, byte(1 + k), byte(i >> 8), byte(i)}).String())
+		}
+		eni.addresses = vpcrule.Addresses(eni.NetworkInterface)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	count := 0
+	for range n.candidates(Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b"}) {
+		if count++; count > maxWalks {
+			break
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 || count <= maxWalks {
+		t.Errorf("%d candidates took %d MiB", count, took>>20)
+	}
+	_, err := n.Analyze(t.Context(), Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b"})
+	if !errors.Is(err, ErrTooComplex) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Listeners of other ports than the path's make no packets, and are looked at all the same.
+func TestCandidatesWithoutPacketsAreBounded(t *testing.T) {
+	t.Parallel()
+	n := newNetwork()
+	b := &loadBalancer{LoadBalancer: record.LoadBalancer{Kind: record.ClassicLoadBalancer,
+		Zones: []record.LoadBalancerZone{{NetworkInterfaceID: "eni-a"}}}}
+	for range maxWalks {
+		b.routes = append(b.routes, balancing.Route{Listener: record.Listener{Protocol: "TCP", Port: 80},
+			Pool: balancing.Pool{Members: []balancing.Member{{Address: netip.MustParseAddrPort("10.0.0.11:80")}}}})
+	}
+	n.balancers = []*loadBalancer{b}
+	_, err := n.Analyze(t.Context(), Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b",
+		AtSource: Filter{DestinationPort: &vpcrule.Ports{From: 443, To: 443}}})
+	if !errors.Is(err, ErrTooComplex) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnAnalysisEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := newNetwork().Analyze(ctx, Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b"})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A path that has to contain a thousand components explains some of those that are missing.
+func TestFewMissingComponentsAreExplained(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(record.SecurityGroupRule{Protocol: "-1", CIDRIPv4: "0.0.0.0/0"},
+		record.SecurityGroupRule{Egress: true, Protocol: "-1", CIDRIPv4: "0.0.0.0/0"})
+	p := Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b", Through: slices.Repeat([]string{"arn:x"}, 1000)}
+	got, err := n.Analyze(t.Context(), p)
+	if err != nil || got.Found || len(got.Explanations) != maxRestrictions {
+		t.Errorf("%d explanations, %v", len(got.Explanations), err)
+	}
+	p.Through = []string{n.arn(ec2types.ResourceTypeNetworkInterface, "eni-b")}
+	if got, err = n.Analyze(t.Context(), p); err != nil || !got.Found {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

@@ -2,7 +2,9 @@ package reachability
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -44,8 +46,11 @@ type Result struct {
 var ErrTooComplex = errors.New("the security groups, network ACLs and addresses on the way make too many cases; " +
 	"specify the addresses and the destination port of the path")
 
-// maxWalks bounds the packets that an analysis follows.
+// maxWalks bounds the packets that an analysis follows, and the candidates that it looks at.
 const maxWalks = 10_000
+
+// maxRestrictions bounds what is explained of the components that a path has to contain or must not contain.
+const maxRestrictions = 10
 
 // candidate is a way to begin: from a network interface or from a gateway, to an address.
 type candidate struct {
@@ -56,14 +61,17 @@ type candidate struct {
 	via      *networkInterface       // that of the load balancer
 }
 
-// Analyze looks for a way.
-func (n *Network) Analyze(p Path) (Result, error) {
+// Analyze looks for a way until ctx ends.
+func (n *Network) Analyze(ctx context.Context, p Path) (Result, error) {
 	if n.elsewhere(p.Destination) {
 		return n.refuse(p, "NO_ROUTE_TO_DESTINATION"), nil
 	}
 	var best *attempt
-	walks := 0
-	for _, c := range n.candidates(p) {
+	candidates, walks := 0, 0
+	for c := range n.candidates(p) {
+		if candidates++; candidates > maxWalks { // some have no packet: those of listeners that are not the path's
+			return Result{}, ErrTooComplex
+		}
 		q := &questions{edges{}, edges{}, edges{}}
 		for asked := -1; asked != len(q.ports)+len(q.sports)+len(q.remotes); {
 			// What was asked may have shown new edges: packets between them are others than those that were followed.
@@ -71,6 +79,9 @@ func (n *Network) Analyze(p Path) (Result, error) {
 			for packet := range n.packets(p, c, q) {
 				if walks++; walks > maxWalks {
 					return Result{}, ErrTooComplex
+				}
+				if err := ctx.Err(); err != nil {
+					return Result{}, err
 				}
 				a := n.try(p, c, packet, q)
 				if len(a.problems) == 0 {
@@ -151,14 +162,22 @@ func (n *Network) elsewhere(id string) bool {
 }
 
 // interfacesOf returns the network interfaces of a source or destination, in the order of their device indexes.
-func (n *Network) interfacesOf(id string) (all []*networkInterface) {
+func (n *Network) interfacesOf(id string) []*networkInterface {
+	if all, known := n.interfacesAt[id]; known {
+		return all
+	}
+	var all []*networkInterface
+	ofEndpoint := n.endpoints[id].NetworkInterfaceIDs
 	for _, i := range n.interfaces {
-		if id != "" && (i.ID == id || i.ShownInstanceID() == id ||
-			slices.Contains(n.endpoints[id].NetworkInterfaceIDs, i.ID)) {
+		if id != "" && (i.ID == id || i.ShownInstanceID() == id || slices.Contains(ofEndpoint, i.ID)) {
 			all = append(all, i)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *networkInterface) int { return cmp.Compare(a.index(), b.index()) })
+	if n.interfacesAt == nil {
+		n.interfacesAt = map[string][]*networkInterface{}
+	}
+	n.interfacesAt[id] = all
 	return all
 }
 
@@ -169,24 +188,42 @@ func (i *networkInterface) index() int32 {
 	return i.Attachment.DeviceIndex
 }
 
-// candidates returns the ways to begin, direct ones before those by load balancers.
-func (n *Network) candidates(p Path) (all []candidate) {
-	var sources []candidate
-	if g, ok := n.gateways[p.Source]; ok {
-		sources = []candidate{{gateway: &g, from: cmp.Or(p.AtSource.Source, p.AtDestination.Source)}}
+// candidates returns the ways to begin, direct ones before those by load balancers: from each source to each end.
+func (n *Network) candidates(p Path) iter.Seq[candidate] {
+	sources := n.sources(p)
+	direct, balanced := n.ends(p)
+	return func(yield func(candidate) bool) {
+		for _, ends := range [][]candidate{direct, balanced} {
+			for _, s := range sources {
+				for _, c := range ends {
+					c.source, c.gateway, c.from = s.source, s.gateway, s.from
+					if !yield(c) {
+						return
+					}
+				}
+			}
+		}
 	}
+}
+
+// sources returns where packets come from.
+func (n *Network) sources(p Path) (all []candidate) {
+	if g, ok := n.gateways[p.Source]; ok {
+		all = []candidate{{gateway: &g, from: cmp.Or(p.AtSource.Source, p.AtDestination.Source)}}
+	}
+	given := p.AtSource.Source
 	for _, i := range n.interfacesOf(p.Source) {
-		if given := p.AtSource.Source; given.IsValid() {
-			sources = append(sources, candidate{source: i, from: given})
+		if given.IsValid() {
+			all = append(all, candidate{source: i, from: given})
 			continue
 		}
 		for _, a := range i.singles() {
-			sources = append(sources, candidate{source: i, from: a})
+			all = append(all, candidate{source: i, from: a})
 		}
 	}
-	if given := p.AtSource.Source; given.IsValid() {
+	if given.IsValid() {
 		// Of several interfaces, the one that has the address.
-		slices.SortStableFunc(sources, func(a, b candidate) int {
+		slices.SortStableFunc(all, func(a, b candidate) int {
 			has := func(c candidate) int {
 				if c.source != nil && c.source.has(given) {
 					return 0
@@ -196,33 +233,36 @@ func (n *Network) candidates(p Path) (all []candidate) {
 			return has(a) - has(b)
 		})
 	}
-	var direct, balanced []candidate
-	for _, s := range sources {
-		if p.Destination == "" || isResource(p.Destination, "igw-") {
-			s.to = cmp.Or(p.AtDestination.Destination, p.AtSource.Destination)
-			direct = append(direct, s)
-			continue
+	return all
+}
+
+// ends returns where packets are sent to: to the destination, or to load balancers that lead there. Of either it
+// returns no more than make the path too complex.
+func (n *Network) ends(p Path) (direct, balanced []candidate) {
+	if p.Destination == "" || isResource(p.Destination, "igw-") {
+		return []candidate{{to: cmp.Or(p.AtDestination.Destination, p.AtSource.Destination)}}, nil
+	}
+	given := p.AtDestination.Destination
+	for private, public := range n.public {
+		if given.IsValid() && public == given {
+			given = private
+			break
 		}
-		for _, i := range n.interfacesOf(p.Destination) {
-			addresses := i.singles()
-			if given := p.AtDestination.Destination; given.IsValid() {
-				addresses = []netip.Addr{given}
-				for private, public := range n.public {
-					if public == given {
-						addresses = []netip.Addr{private}
-					}
-				}
-			}
-			for _, a := range addresses {
-				s.to = a
-				if n.mayBegin(p, a) {
-					direct = append(direct, s)
-				}
-				balanced = append(balanced, n.byBalancer(p, s, a)...)
+	}
+	targets := map[netip.Addr]bool{}
+	for _, i := range n.interfacesOf(p.Destination) {
+		addresses := []netip.Addr{given}
+		if !given.IsValid() {
+			addresses = i.singles()
+		}
+		for _, a := range addresses {
+			targets[a] = true
+			if len(direct) <= maxWalks && n.mayBegin(p, a) {
+				direct = append(direct, candidate{to: a})
 			}
 		}
 	}
-	return append(direct, balanced...)
+	return direct, n.byBalancer(p, targets)
 }
 
 // mayBegin reports whether packets to an address, private or public, are those that the path is about.
@@ -231,8 +271,8 @@ func (n *Network) mayBegin(p Path, to netip.Addr) bool {
 	return !given.IsValid() || given == to || given == n.public[to]
 }
 
-// byBalancer returns the ways to a target by the load balancers that lead to it.
-func (n *Network) byBalancer(p Path, s candidate, target netip.Addr) (all []candidate) {
+// byBalancer returns the ends at load balancers that lead to a target.
+func (n *Network) byBalancer(p Path, targets map[netip.Addr]bool) (all []candidate) {
 	for _, b := range n.balancers {
 		for _, r := range b.routes {
 			if (r.Listener.Protocol == "UDP") != (p.Protocol == vpcrule.UDP) && r.Listener.Protocol != "TCP_UDP" {
@@ -244,11 +284,13 @@ func (n *Network) byBalancer(p Path, s candidate, target netip.Addr) (all []cand
 			}
 			for _, l := range groups {
 				for _, m := range poolOf(l).Members {
-					if m.Address.Addr() != target || m.State == record.TargetDraining {
+					if !targets[m.Address.Addr()] || m.State == record.TargetDraining {
 						continue
 					}
 					l.target = m.Address
-					all = append(all, n.byZones(p, s, l, m.Zone)...)
+					if all = append(all, n.byZones(p, l, m.Zone)...); len(all) > maxWalks {
+						return all
+					}
 				}
 			}
 		}
@@ -266,8 +308,8 @@ func poolOf(l listener) balancing.Pool {
 	return l.route.Pool
 }
 
-// byZones returns the ways by the network interfaces of a load balancer that send to targets of a zone.
-func (n *Network) byZones(p Path, s candidate, l listener, zone string) (all []candidate) {
+// byZones returns the ends at the network interfaces of a load balancer that send to targets of a zone.
+func (n *Network) byZones(p Path, l listener, zone string) (all []candidate) {
 	cross := l.balancer.CrossZone()
 	if l.group != nil {
 		cross = balancing.CrossZone(l.balancer.LoadBalancer, *l.group)
@@ -280,8 +322,7 @@ func (n *Network) byZones(p Path, s candidate, l listener, zone string) (all []c
 		if !at.IsValid() || !cross && zone != "" && z.Name != zone || !n.mayBegin(p, at) {
 			continue
 		}
-		s.to, s.listener, s.via = at, &l, via
-		all = append(all, s)
+		all = append(all, candidate{to: at, listener: &l, via: via})
 	}
 	return all
 }
@@ -367,16 +408,7 @@ func (n *Network) try(p Path, c candidate, first packet, q *questions) *attempt 
 		return &attempt{forward: forward, problems: w.problems}
 	}
 	w.answer(c, end, gateway)
-	for _, arn := range p.Through {
-		if !contains(forward, arn) {
-			w.restrict(arn)
-		}
-	}
-	for _, arn := range p.Without {
-		if contains(forward, arn) {
-			w.restrict(arn)
-		}
-	}
+	w.checkComponents(p, forward)
 	return &attempt{forward: forward, back: w.steps, problems: w.problems}
 }
 
@@ -470,22 +502,38 @@ func (w *walk) checkFilter(f Filter, first packet) {
 	}
 }
 
-// restrict says that the path does not contain what it has to, or contains what it must not.
-func (w *walk) restrict(arn string) {
-	w.problem("COMPONENT_FILTER_RESTRICTION", func(e *ec2types.Explanation) {
-		e.Component = &ec2types.AnalysisComponent{Arn: aws.String(arn)}
-	})
+// checkComponents refuses a path that does not contain what it has to, or contains what it must not.
+func (w *walk) checkComponents(p Path, path []ec2types.PathComponent) {
+	if len(p.Through)+len(p.Without) == 0 {
+		return
+	}
+	has := arnsOf(path)
+	left := maxRestrictions
+	check := func(arns []string, wanted bool) {
+		for _, arn := range arns {
+			if has[arn] == wanted || left == 0 {
+				continue
+			}
+			left--
+			w.problem("COMPONENT_FILTER_RESTRICTION", func(e *ec2types.Explanation) {
+				e.Component = &ec2types.AnalysisComponent{Arn: aws.String(arn)}
+			})
+		}
+	}
+	check(p.Through, true)
+	check(p.Without, false)
 }
 
-// contains reports whether a path has a component, or something that belongs to it.
-func contains(steps []ec2types.PathComponent, arn string) bool {
-	return slices.ContainsFunc(steps, func(c ec2types.PathComponent) bool {
+// arnsOf returns the ARNs of the components of a path, and of what belongs to them.
+func arnsOf(path []ec2types.PathComponent) map[string]bool {
+	all := map[string]bool{}
+	for _, c := range path {
 		for _, has := range []*ec2types.AnalysisComponent{c.Component, c.AttachedTo, c.Subnet, c.Vpc,
 			c.ElasticLoadBalancerListener} {
-			if has != nil && aws.ToString(has.Arn) == arn {
-				return true
+			if has != nil {
+				all[aws.ToString(has.Arn)] = true
 			}
 		}
-		return false
-	})
+	}
+	return all
 }

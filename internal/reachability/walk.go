@@ -195,10 +195,7 @@ func (w *walk) lookup(table string) (*networkInterface, *record.InternetGateway,
 	if g, attached := w.gateways[r.Target]; attached {
 		return nil, &g, r, true
 	}
-	for _, i := range w.interfaces {
-		if i.Attachment == nil || i.ID != r.Target && (i.nat == "" || i.nat != r.Target) {
-			continue
-		}
+	if i := w.interfaceNamed(r.Target); i != nil && i.Attachment != nil {
 		if !i.forwards() && !i.has(w.to.at) {
 			return refuse("ENI_SOURCE_DEST_CHECK_RESTRICTION", func(e *ec2types.Explanation) {
 				withRoute(e)

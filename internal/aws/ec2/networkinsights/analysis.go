@@ -155,7 +155,7 @@ func (s *Service) analyze(sc resource.Scope, path record.NetworkInsightsPath, r 
 	if err != nil {
 		return fmt.Errorf("read VPC %s: %w", vpc, err)
 	}
-	result, err := network.Analyze(pathOf(path, *r))
+	result, err := network.Analyze(sc, pathOf(path, *r))
 	if errors.Is(err, reachability.ErrTooComplex) {
 		return fail(err.Error())
 	}
