@@ -1,10 +1,12 @@
 package networkinterface
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/coracle-eks/coracle/internal/aws/ec2/resource"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
+	"github.com/coracle-eks/coracle/internal/instancetype"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -123,7 +126,23 @@ func CheckExclusive(want Addressing) error {
 func AssignIPv4(c *resource.Change, ni *record.NetworkInterface, subnet record.Subnet, want Addressing) error {
 	ips, prefixes, err := assignAddresses(c, ni.ID, subnet.ID, subnet.CIDR, want)
 	ni.PrivateIPs, ni.IPv4Prefixes = append(ni.PrivateIPs, ips...), append(ni.IPv4Prefixes, prefixes...)
-	return err
+	return cmp.Or(err, checkMaxAddresses(ni.PrivateIPs, ni.IPv4Prefixes))
+}
+
+// maxAddresses returns the maximum number of addresses of a family that the network interfaces of any instance type
+// have. No interface has more, attached or not: what is done for each pair of addresses depends on it.
+var maxAddresses = sync.OnceValue(func() (most int) {
+	for _, t := range instancetype.All() {
+		most = max(most, t.IPv4PerENI, t.IPv6PerENI)
+	}
+	return most
+})
+
+func checkMaxAddresses(addresses, prefixes []string) error {
+	if len(addresses)+len(prefixes) > maxAddresses() {
+		return AddressLimitExceeded()
+	}
+	return nil
 }
 
 // AssignIPv6 adds the IPv6 addresses and prefixes that are wanted to an interface.
@@ -134,7 +153,7 @@ func AssignIPv6(c *resource.Change, ni *record.NetworkInterface, subnet record.S
 	}
 	ips, prefixes, err := assignAddresses(c, ni.ID, subnet.ID, cidr, want)
 	ni.IPv6IPs, ni.IPv6Prefixes = append(ni.IPv6IPs, ips...), append(ni.IPv6Prefixes, prefixes...)
-	return err
+	return cmp.Or(err, checkMaxAddresses(ni.IPv6IPs, ni.IPv6Prefixes))
 }
 
 // interfaceAddressHandlers returns the handlers of this file's operations and how each is authorized.

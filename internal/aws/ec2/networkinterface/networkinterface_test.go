@@ -287,3 +287,19 @@ func TestSecurityGroupRules(t *testing.T) {
 		t.Error("a revoked rule still has tags")
 	}
 }
+
+// An interface that is attached to nothing has no more addresses than one that is attached to the largest instance.
+func TestAddressesOfDetachedInterfacesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := ec2test.New(t)
+	ni := w.NetworkInterface(w.Subnet(w.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")).NetworkInterfaceId
+	assign := func(count int32) error {
+		_, err := w.AssignPrivateIpAddresses(w.Context(), &ec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: ni,
+			SecondaryPrivateIpAddressCount: &count})
+		return err
+	}
+	if err := assign(50); err != nil {
+		t.Fatal(err)
+	}
+	awstest.WantCode(t, assign(50), "PrivateIpAddressLimitExceeded")
+}
