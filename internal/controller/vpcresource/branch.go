@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	webhook "github.com/coracle-eks/coracle/internal/kube/vpcresource"
 )
 
@@ -56,9 +57,16 @@ func (p *pass) reconcileBranches(ctx context.Context) (time.Duration, error) {
 			used[e.ID] = true
 		}
 	}
-	left, after, err := p.deleteCooled(ctx, branches, used)
+	unread, err := p.hasUnread(ctx, pods)
+	if err != nil {
+		return 0, err
+	}
+	left, after, err := p.deleteCooled(ctx, branches, func(id string) bool { return unread || used[id] })
 	if err != nil {
 		return p.refused(err)
+	}
+	if unread {
+		after = soonest(after, retryRefused)
 	}
 	for _, at := range names {
 		pod := pods[at]
@@ -100,16 +108,44 @@ func soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
+// hasUnread reports whether a pod runs on the node that is too large to be read. Of those that do not even say their
+// node, the API server knows it.
+func (p *pass) hasUnread(ctx context.Context, pods map[types.NamespacedName]pod) (bool, error) {
+	somewhere := false
+	for _, pod := range pods {
+		if !pod.unread || pod.ended {
+			continue
+		}
+		if pod.node != "" {
+			return true, nil
+		}
+		somewhere = true
+	}
+	if !somewhere {
+		return false, nil
+	}
+	here := false
+	_, err := kubeclient.EachPage(kubeclient.WithPartial(ctx), metav1.ListOptions{FieldSelector: "spec.nodeName=" +
+		p.node.name + ",status.phase!=Succeeded,status.phase!=Failed"}, p.core.Pods(metav1.NamespaceAll).List,
+		func(page *corev1.PodList) {
+			for i := range page.Items {
+				at := types.NamespacedName{Namespace: page.Items[i].Namespace, Name: page.Items[i].Name}
+				here = here || pods[at].unread
+			}
+		})
+	return here, err
+}
+
 // deleteCooled deletes the branches that no pod has had for the cool-down. It returns those that are left, and the time
 // until the next one has cooled down.
-func (p *pass) deleteCooled(ctx context.Context, branches []ec2types.NetworkInterface, used map[string]bool) (
+func (p *pass) deleteCooled(ctx context.Context, branches []ec2types.NetworkInterface, used func(id string) bool) (
 	left []ec2types.NetworkInterface, after time.Duration, err error) {
 	now := p.o.Clock.Now()
 	there := map[string]bool{}
 	for _, b := range branches {
 		id := *b.NetworkInterfaceId
 		there[id] = true
-		if used[id] || !p.owns(b) {
+		if used(id) || !p.owns(b) {
 			delete(p.state.coolsAt, id)
 			left = append(left, b)
 			continue

@@ -48,6 +48,9 @@ type pod struct {
 	count      int64
 	annotation string
 	ended      bool
+	// unread is true for a pod that is too large to be read: any interface may be its own. The node is "" if that was not
+	// read either.
+	unread bool
 }
 
 // mirror is what is known of a cluster.
@@ -67,6 +70,9 @@ func newMirror() *mirror {
 // maxCNINode the size of a CNINode, of which the controller and the plugin write some hundred bytes.
 const maxSize, maxAnnotation, maxCNINode = 64 << 20, 32 << 10, 16 << 10
 
+// podSize is what a pod takes without its annotation, in bytes, about.
+const podSize = 512
+
 // add counts what is kept, and returns an error where that is too much.
 func (m *mirror) add(size int) error {
 	m.size += size
@@ -84,7 +90,7 @@ func trimNode(n *corev1.Node) node {
 		auto: n.Labels[computeType] == "auto"}
 	_, out.labeled = n.Labels[webhook.HasTrunk]
 	if id := n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]; instanceID.MatchString(id) {
-		out.instanceID = id
+		out.instanceID = strings.Clone(id) // of a text that may have any length
 	}
 	if q, ok := n.Status.Capacity[webhook.PodENI]; ok {
 		out.capacity = kubeclient.Cut(q.String())
@@ -178,6 +184,10 @@ func (m *mirror) cniNode(name string) (cniNode, bool) {
 func trimPod(p *corev1.Pod) (pod, bool) {
 	out := pod{uid: p.UID, node: p.Spec.NodeName, annotation: p.Annotations[webhook.PodENI],
 		ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed}
+	if kubeclient.IsPartial(p) {
+		out.unread = true
+		return out, out.node != "" || !kubeclient.HasLabels(p)
+	}
 	if len(out.annotation) > maxAnnotation {
 		out.annotation = "too long" // names no interface, and is one
 	}
@@ -199,7 +209,16 @@ func (m *mirror) setPod(p *corev1.Pod) (string, error) {
 	is, concerned := trimPod(p)
 	was, there := m.pods[at]
 	if !concerned {
-		return "", nil
+		if was.unread { // and can be read now
+			delete(m.pods, at)
+			m.size -= podSize
+		}
+		return was.node, nil
+	}
+	if is.unread && was.uid == is.uid && (!was.unread || is.node == "") {
+		ended := is.ended
+		is = was // what was read of it before
+		is.ended = was.ended || ended
 	}
 	if is.annotation == "" && was.uid == is.uid {
 		is.annotation = was.annotation // which nobody removes: the event is older than what the controller has written
@@ -210,7 +229,7 @@ func (m *mirror) setPod(p *corev1.Pod) (string, error) {
 	m.pods[at] = is
 	size := len(is.annotation) - len(was.annotation)
 	if !there {
-		size += 512
+		size += podSize
 	}
 	return is.node, m.add(size)
 }
@@ -221,7 +240,7 @@ func (m *mirror) removePod(at types.NamespacedName) string {
 	defer m.mu.Unlock()
 	was, there := m.pods[at]
 	if there {
-		m.size -= 512 + len(was.annotation)
+		m.size -= podSize + len(was.annotation)
 	}
 	delete(m.pods, at)
 	return was.node
@@ -237,13 +256,13 @@ func (m *mirror) annotated(at types.NamespacedName, uid types.UID, annotation st
 	}
 }
 
-// podsOn returns the names of the pods of a node, and the pods.
+// podsOn returns the names of the pods of a node, and the pods. Those whose node was not read are among them.
 func (m *mirror) podsOn(name string) (names []types.NamespacedName, pods map[types.NamespacedName]pod) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	pods = map[types.NamespacedName]pod{}
 	for at, p := range m.pods {
-		if p.node == name {
+		if p.node == name || p.unread && p.node == "" {
 			names, pods[at] = append(names, at), p
 		}
 	}

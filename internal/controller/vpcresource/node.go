@@ -3,11 +3,13 @@ package vpcresource
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,9 @@ const (
 
 	// retryRefused is the time until something is tried again that AWS or the cluster has refused.
 	retryRefused = 30 * time.Second
+
+	// maxRelease is the time for which a CNINode waits for the end of its instance.
+	maxRelease = 10 * time.Minute
 )
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
@@ -58,11 +63,17 @@ func (s *server) reconcile(ctx context.Context, name string) (time.Duration, err
 			return 0, err
 		}
 	}
+	if wait := s.pause(name); wait > 0 && (exists || has) {
+		return wait, nil
+	}
 	switch {
 	case !exists:
 		s.mu.Lock()
 		delete(s.states, name)
 		delete(s.specs, name)
+		if !has {
+			delete(s.writes, name)
+		}
 		s.mu.Unlock()
 		if !has || object.GetDeletionTimestamp() == nil {
 			return 0, nil
@@ -98,6 +109,31 @@ func (s *server) reconcile(ctx context.Context, name string) (time.Duration, err
 	return s.serveNode(ctx, n, cni)
 }
 
+// A node and its CNINode are written maxWrites times at once, and then once a second: admission in the cluster may make
+// something else of them each time.
+const maxWrites = 5
+
+// noteWrite counts a write of a node, or of its CNINode.
+func (s *server) noteWrite(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writes[name] == nil {
+		s.writes[name] = rate.NewLimiter(1, maxWrites)
+	}
+	s.writes[name].ReserveN(s.o.Clock.Now(), 1)
+}
+
+// pause returns the time until a node may be written again.
+func (s *server) pause(name string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writes[name] == nil {
+		return 0
+	}
+	missing := 1 - s.writes[name].TokensAt(s.o.Clock.Now())
+	return time.Duration(missing * float64(time.Second))
+}
+
 // createCNINode makes the CNINode of a node, with which it goes.
 func (s *server) createCNINode(ctx context.Context, n node) error {
 	s.mu.Lock()
@@ -122,6 +158,7 @@ func (s *server) createCNINode(ctx context.Context, n node) error {
 				"uid": string(n.uid), "controller": true}},
 		},
 	}}
+	s.noteWrite(n.name)
 	_, err := s.objects.Resource(cniNodes).Create(ctx, o, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil // the watch is about to say so
@@ -167,6 +204,7 @@ func (s *server) patchCNINode(ctx context.Context, o *unstructured.Unstructured,
 	if err != nil {
 		return err
 	}
+	s.noteWrite(o.GetName())
 	_, err = s.objects.Resource(cniNodes).Patch(ctx, o.GetName(), types.MergePatchType, content, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // the watch is about to say what has changed
@@ -193,7 +231,11 @@ func (s *server) releaseNode(ctx context.Context, o *unstructured.Unstructured) 
 	}
 	tags, _, _ := unstructured.NestedStringMap(o.Object, "spec", "tags")
 	if id := tags[instanceTag]; instanceID.MatchString(id) && o.GetLabels()[osLabel] == "linux" {
-		if err := s.deleteLeftOf(ctx, id); err != nil {
+		err := s.deleteLeftOf(ctx, id)
+		if errors.Is(err, errInstanceExists) && s.o.Clock.Now().Before(o.GetDeletionTimestamp().Add(maxRelease)) {
+			return retryRefused, nil
+		}
+		if err != nil {
 			// As upstream: nobody waits for it.
 			s.o.Log.Warn("cannot delete network interfaces of a node that is gone", "cluster", s.cluster.Name, "instance", id,
 				"error", describe(err))
@@ -212,6 +254,7 @@ func (s *server) advertise(ctx context.Context, n node, count int) error {
 	if err != nil {
 		return err
 	}
+	s.noteWrite(n.name)
 	_, err = s.core.Nodes().Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil

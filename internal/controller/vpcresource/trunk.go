@@ -31,6 +31,7 @@ var eniConfigs = schema.GroupVersionResource{Group: "crd.k8s.amazonaws.com", Ver
 
 // instance is what EC2 says of the instance of a node.
 type instance struct {
+	id       string
 	kind     instancetype.Type
 	trunk    string // the ID of its trunk network interface; "" without
 	subnet   string
@@ -53,7 +54,7 @@ func (s *server) serveNode(ctx context.Context, n node, cni cniNode) (time.Durat
 		s.emit(ctx, nodeReference(n), corev1.EventTypeNormal, "ControllerVersionNotice",
 			"The node is managed by VPC resource controller version "+version)
 	}
-	if state.instance == nil {
+	if state.instance == nil || state.instance.id != n.instanceID {
 		if state.instance, err = p.findInstance(ctx); err != nil {
 			return p.failedToInitialize(ctx, err)
 		}
@@ -110,7 +111,8 @@ func (p *pass) failedToInitialize(ctx context.Context, err error) (time.Duration
 	return retryRefused, nil
 }
 
-// findInstance returns the instance of the node.
+// findInstance returns the instance of the node. Whoever may write nodes can name any instance there: it is the node's
+// if it is in the VPC of the cluster, and has the node's name, by which the authenticator knows its kubelet.
 func (p *pass) findInstance(ctx context.Context) (*instance, error) {
 	out, err := p.api.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{p.node.instanceID}})
 	if err != nil {
@@ -123,7 +125,12 @@ func (p *pass) findInstance(ctx context.Context) (*instance, error) {
 	if found.SubnetId == nil {
 		return nil, fmt.Errorf("instance %s is terminated", p.node.instanceID)
 	}
-	i := &instance{subnet: *found.SubnetId, free: -1}
+	if vpc, name := aws.ToString(found.VpcId), aws.ToString(found.PrivateDnsName); vpc != p.cluster.VPCID ||
+		name != p.node.name {
+		return nil, fmt.Errorf("the provider ID of node %s names the instance %s, which is %q in %s", p.node.name,
+			p.node.instanceID, name, vpc)
+	}
+	i := &instance{id: p.node.instanceID, subnet: *found.SubnetId, free: -1}
 	var known bool
 	if i.kind, known = instancetype.Get(string(found.InstanceType)); !known {
 		i.kind.Name = string(found.InstanceType)
@@ -269,11 +276,28 @@ func listInterfaces(ctx context.Context, api EC2, by ...ec2types.Filter) (all []
 	return all, nil
 }
 
-// deleteLeftOf deletes the interfaces that an instance which is gone has left: those of its pods and its CNI plugin.
+// errInstanceExists reports that an instance is not terminated yet.
+var errInstanceExists = errors.New("the instance is not terminated")
+
+// deleteLeftOf deletes the interfaces that an instance which is terminated has left: those of its pods and its CNI
+// plugin. Whoever may write CNINodes can name any instance there.
 func (s *server) deleteLeftOf(ctx context.Context, instance string) error {
 	api, err := s.o.EC2(ctx, s.cluster)
 	if err != nil {
 		return err
+	}
+	out, err := api.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
+	if err != nil && codeOf(err) != "InvalidInstanceID.NotFound" {
+		return err
+	}
+	if err == nil {
+		for _, r := range out.Reservations {
+			for _, i := range r.Instances {
+				if i.State == nil || i.State.Name != ec2types.InstanceStateNameTerminated {
+					return errInstanceExists
+				}
+			}
+		}
 	}
 	all, err := listInterfaces(ctx, api, filter("tag:"+instanceTag, instance),
 		filter("tag:"+ownerTag, owner, pluginOwner))
@@ -285,8 +309,8 @@ func (s *server) deleteLeftOf(ctx context.Context, instance string) error {
 		if eni.Attachment != nil {
 			continue // goes with the instance
 		}
-		if hasTag(eni, ownerTag, owner) && !s.owns(eni) {
-			continue // of a pod of another cluster
+		if !s.owns(eni) && !(hasTag(eni, ownerTag, pluginOwner) && hasTag(eni, clusterTag, s.cluster.Name)) {
+			continue // of another cluster
 		}
 		if err := s.deleteInterface(ctx, api, *eni.NetworkInterfaceId); err != nil {
 			failures = append(failures, err)

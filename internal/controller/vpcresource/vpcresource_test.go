@@ -28,6 +28,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/ec2/ec2test"
 	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/kube/apiservertest"
+	kubeclient "github.com/coracle-eks/coracle/internal/kube/client"
 	"github.com/coracle-eks/coracle/internal/kube/securitygrouppolicy"
 	webhook "github.com/coracle-eks/coracle/internal/kube/vpcresource"
 	"github.com/coracle-eks/coracle/internal/reconcile"
@@ -59,7 +60,8 @@ func newFixture(t *testing.T) *fixture {
 	f.vpc = f.ec2.VPC("10.0.0.0/16")
 	f.subnet = f.ec2.Subnet(f.vpc, "10.0.0.0/24", "a")
 
-	cluster := record.Cluster{Account: ec2test.Account, Region: ec2test.Region, Name: "demo", ID: "0123"}
+	cluster := record.Cluster{Account: ec2test.Account, Region: ec2test.Region, Name: "demo", ID: "0123",
+		VPCID: f.vpc}
 	f.must(f.ec2.Store.Txn(t.Context(), record.Clusters(f.ec2.Store).CreateOp(cluster.Key(), cluster),
 		record.ControlPlanes(f.ec2.Store).CreateOp(cluster.Key(), record.ControlPlane{ClusterID: cluster.ID,
 			Endpoint: server.Host, Ready: true})))
@@ -101,6 +103,18 @@ func (f *fixture) define(plural, singular, kind, version, scope string) {
 // node launches an instance of a type, and makes its node.
 func (f *fixture) node(kind ec2types.InstanceType) (name, instance string) {
 	f.Helper()
+	launched := f.launch(kind)
+	instance, name = *launched.InstanceId, *launched.PrivateDnsName
+	_, err := f.kube.CoreV1().Nodes().Create(f.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{osLabel: "linux"}},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + instance}}, metav1.CreateOptions{})
+	f.must(err)
+	return name, instance
+}
+
+// launch launches an instance of a type.
+func (f *fixture) launch(kind ec2types.InstanceType) ec2types.Instance {
+	f.Helper()
 	images := ami.All(ec2test.Region)
 	image := images[slices.IndexFunc(images, func(i ami.Image) bool {
 		return i.Family == ami.AL2023 && i.Architecture == "x86_64" && i.KubernetesVersion != ""
@@ -108,13 +122,15 @@ func (f *fixture) node(kind ec2types.InstanceType) (name, instance string) {
 	out, err := f.ec2.RunInstances(f.Context(), &ec2.RunInstancesInput{ImageId: &image.ID, InstanceType: kind,
 		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &f.subnet})
 	f.must(err)
-	instance = *out.Instances[0].InstanceId
-	name = *out.Instances[0].PrivateDnsName
-	_, err = f.kube.CoreV1().Nodes().Create(f.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Labels: map[string]string{osLabel: "linux"}},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + instance}}, metav1.CreateOptions{})
-	f.must(err)
-	return name, instance
+	return out.Instances[0]
+}
+
+// terminate ends an instance.
+func (f *fixture) terminate(instance string) {
+	f.Helper()
+	key := record.EC2Key(ec2test.Account, ec2test.Region, instance)
+	f.must(f.ec2.Store.Txn(f.Context(), record.Machines(f.ec2.Store).CreateOp(key, record.Machine{
+		State: ec2types.InstanceStateNameTerminated})))
 }
 
 // asks has the CNI plugin of a node ask for a trunk.
@@ -262,6 +278,7 @@ func TestInterfacesOfPods(t *testing.T) {
 	})
 
 	// What a node leaves goes with its CNINode, which kube-controller-manager deletes on a cluster.
+	f.terminate(instance)
 	f.must(f.kube.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
 	f.must(f.objects.Resource(cniNodes).Delete(t.Context(), name, metav1.DeleteOptions{}))
 	eventually.True(f, "the CNINode of "+instance+" is gone", func() bool {
@@ -280,4 +297,93 @@ func TestTypesWithoutTrunks(t *testing.T) {
 	name, _ := f.node("t3.medium")
 	f.asks(name)
 	f.event(name, "Unsupported")
+}
+
+// TestNodesOfOtherInstances has nodes that name the instances of others: nothing is done to them.
+func TestNodesOfOtherInstances(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	name, instance := f.node("m5.large")
+	f.must(f.kube.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	_, err := f.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other",
+		Labels: map[string]string{osLabel: "linux"}}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + instance}},
+		metav1.CreateOptions{})
+	f.must(err)
+	f.asks("other")
+	f.event("other", "NodeTrunkFailedInit")
+	out, err := f.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
+	f.must(err)
+	if n := len(out.Reservations[0].Instances[0].NetworkInterfaces); n != 1 {
+		t.Errorf("the instance has %d network interfaces", n)
+	}
+}
+
+// TestInterfacesOfRunningInstancesAreKept has a CNINode that is going name an instance that runs, and one that has
+// ended.
+func TestInterfacesOfRunningInstancesAreKept(t *testing.T) {
+	t.Parallel()
+	f := &fixture{T: t, ec2: ec2test.New(t)}
+	f.subnet = f.ec2.Subnet(f.ec2.VPC("10.0.0.0/16"), "10.0.0.0/24", "a")
+	instance := f.launch("m5.large").InstanceId
+	s := &server{cluster: record.Cluster{Name: "demo"}, o: Options{
+		EC2:    func(context.Context, record.Cluster) (EC2, error) { return f.ec2.Client, nil },
+		Trunks: func(string, string) Trunks { return f.ec2.Client },
+	}}
+	made := func(tags ...ec2types.Tag) string {
+		out, err := f.ec2.CreateNetworkInterface(t.Context(), &ec2.CreateNetworkInterfaceInput{SubnetId: &f.subnet,
+			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeNetworkInterface,
+				Tags: append(tags, tag(instanceTag, *instance))}}})
+		f.must(err)
+		return *out.NetworkInterface.NetworkInterfaceId
+	}
+	branch := made(tag(ownerTag, owner), tag(clusterTagPrefix+"demo", "owned"))
+	plugin := made(tag(ownerTag, pluginOwner), tag(clusterTag, "demo"))
+	other := made(tag(ownerTag, pluginOwner), tag(clusterTag, "other"))
+	if err := s.deleteLeftOf(t.Context(), *instance); !errors.Is(err, errInstanceExists) || !f.exists(branch) ||
+		!f.exists(plugin) {
+		t.Errorf("interfaces of an instance that runs: %v", err)
+	}
+	f.terminate(*instance)
+	if err := s.deleteLeftOf(t.Context(), *instance); err != nil || f.exists(branch) || f.exists(plugin) {
+		t.Errorf("interfaces of an instance that has ended: %v", err)
+	}
+	if !f.exists(other) {
+		t.Error("an interface of another cluster is deleted")
+	}
+}
+
+// TestInterfacesOfLargePods has pods become too large to be read: they keep their interfaces.
+func TestInterfacesOfLargePods(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	name, _ := f.node("m5.large")
+	f.asks(name)
+	f.pod("large", name)
+	large := f.interfaceOf("large")
+	labels := map[string]string{}
+	for i := range kubeclient.MaxEventValues {
+		labels[fmt.Sprintf("l%d", i)] = ""
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	f.must(err)
+	_, err = f.kube.CoreV1().Pods("default").Patch(t.Context(), "large", types.MergePatchType, patch,
+		metav1.PatchOptions{})
+	f.must(err)
+	f.pod("small", name)
+	small := f.interfaceOf("small")
+	zero := int64(0)
+	f.must(f.kube.CoreV1().Pods("default").Delete(t.Context(), "small", metav1.DeleteOptions{GracePeriodSeconds: &zero}))
+	poke := 0
+	eventually.True(t, "the interface of the pod that is gone is deleted", func() bool {
+		poke++
+		_, err := f.kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil,
+			`{"metadata":{"labels":{"vpc.amazonaws.com/has-trunk-attached":"%d","vpc.amazonaws.com/eniConfig":%q}}}`, poke,
+			[]string{"", "none"}[poke%2]), metav1.PatchOptions{})
+		f.must(err)
+		f.clock.SetTime(f.clock.Now().Add(defaultCoolDown / 4))
+		return !f.exists(small.ID)
+	})
+	if !f.exists(large.ID) {
+		t.Error("the interface of a large pod is deleted")
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,7 @@ type server struct {
 	untold map[string]bool       // the nodes that are to be told
 	states map[string]*nodeState // by the name of the node; a state is used by one pass at a time
 	specs  map[string][]byte     // CNINodes that are to be made again, by name; at most maxSpecs
+	writes map[string]*rate.Limiter
 }
 
 func newServer(o Options, k *apiserver.Connection) (*server, error) {
@@ -66,7 +68,8 @@ func newServer(o Options, k *apiserver.Connection) (*server, error) {
 		return nil, err
 	}
 	s := &server{o: o, cluster: k.Cluster, core: core, objects: objects, mirror: newMirror(),
-		wake: make(chan struct{}, 1), untold: map[string]bool{}, states: map[string]*nodeState{}, specs: map[string][]byte{}}
+		wake: make(chan struct{}, 1), untold: map[string]bool{}, states: map[string]*nodeState{}, specs: map[string][]byte{},
+		writes: map[string]*rate.Limiter{}}
 	s.coolDown.Store(int64(defaultCoolDown))
 	return s, nil
 }
@@ -244,7 +247,9 @@ func (s *server) followCNINodes(ctx context.Context, listed func()) error {
 	return err
 }
 
+// followPods follows those, too, that are too large to be read: their interfaces are not to be deleted.
 func (s *server) followPods(ctx context.Context, listed func()) error {
+	ctx = kubeclient.WithPartial(ctx)
 	pods := s.core.Pods(metav1.NamespaceAll)
 	return followAll(ctx, "pods", metav1.ListOptions{}, pods.List, pods.Watch,
 		func(l *corev1.PodList) []*corev1.Pod { return pointers(l.Items) },
