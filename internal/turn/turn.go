@@ -80,18 +80,28 @@ func (p *Places) AcquireN(ctx context.Context, of string, n int64) (held context
 // first takes nothing from the holders of second.
 func AcquireBoth(ctx context.Context, n int64, first *Places, firstOf string, second *Places, secondOf string) (
 	release func(), err error) {
-	ctx, releaseFirst, err := first.AcquireN(ctx, firstOf, n)
+	shrink, err := ReserveBoth(ctx, n, first, firstOf, second, secondOf)
 	if err != nil {
 		return nil, err
 	}
-	_, releaseSecond, err := second.AcquireN(ctx, secondOf, n)
+	return func() { shrink(0) }, nil
+}
+
+// ReserveBoth waits as AcquireBoth does, and returns what Reserve does.
+func ReserveBoth(ctx context.Context, n int64, first *Places, firstOf string, second *Places, secondOf string) (
+	shrink func(to int64), err error) {
+	ctx, shrinkFirst, err := first.Reserve(ctx, firstOf, n)
 	if err != nil {
-		releaseFirst()
 		return nil, err
 	}
-	return func() {
-		releaseSecond()
-		releaseFirst()
+	_, shrinkSecond, err := second.Reserve(ctx, secondOf, n)
+	if err != nil {
+		shrinkFirst(0)
+		return nil, err
+	}
+	return func(to int64) {
+		shrinkSecond(to)
+		shrinkFirst(to)
 	}, nil
 }
 

@@ -35,7 +35,12 @@ func EachPage[L interface {
 	metav1.ListInterface
 }](ctx context.Context, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error), each func(L),
 ) (resourceVersion string, err error) {
-	size := listSize{what: "the pages of the list", maxBytes: MaxList, maxValues: MaxListValues, maxRaw: maxRawList}
+	part, smaller := ctx.Value(partKey{}).(int)
+	if !smaller {
+		part = 1
+	}
+	size := listSize{what: "the pages of the list", maxBytes: MaxList / part, maxValues: MaxListValues / part,
+		maxRaw: maxRawList / part, part: part}
 	partial := wantsPartial(ctx)
 	ctx = context.WithValue(ctx, listKey{}, &size)
 	o.Limit = pageSize
@@ -71,6 +76,14 @@ func EachPage[L interface {
 	return "", fmt.Errorf("the list does not end within %d pages, %w", 2*maxPages, ErrTooLarge)
 }
 
+// WithPart returns a context in which EachPage reads lists that are an n-th of those that it reads otherwise, in bytes
+// and in values, and pages as well. What is larger is an error: one object of a list may be.
+func WithPart(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, partKey{}, n)
+}
+
+type partKey struct{}
+
 // Within returns a context in which the answers to all requests together may have so many bytes and values of JSON, as
 // well as each what any may have. what names the answers, for errors.
 func Within(ctx context.Context, what string, bytes, values int) context.Context {
@@ -85,6 +98,7 @@ type listSize struct {
 	what                string // for errors
 	maxBytes, maxValues int
 	maxRaw              int // 0 unless the answers have items
+	part                int // see WithPart; 0 unless the answers have items
 
 	mu       sync.Mutex
 	used     usage

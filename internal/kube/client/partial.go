@@ -51,6 +51,7 @@ type items struct {
 	ready    []byte
 
 	raw     int   // bytes of the answer, or since the last event
+	maxRaw  int   // of an answer
 	page    meter // of what is ready, but for events
 	outside keyScanner
 	inside  scanner // of the item
@@ -61,12 +62,17 @@ type items struct {
 }
 
 func newItems(isStream bool, list *listSize) *items {
-	return &items{isStream: isStream, list: list, page: meter{maxBytes: MaxAnswer, maxValues: MaxValues}}
+	part := 1
+	if list.hasItems() {
+		part = list.part
+	}
+	return &items{isStream: isStream, list: list, maxRaw: maxRawAnswer / part,
+		page: meter{maxBytes: MaxAnswer / part, maxValues: MaxValues / part}}
 }
 
 // add reads the next piece, and returns an error once the bounds are exceeded.
 func (s *items) add(p []byte) error {
-	most := maxRawAnswer
+	most := s.maxRaw
 	if s.isStream {
 		most = MaxAnswer
 	}

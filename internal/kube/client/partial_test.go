@@ -176,3 +176,26 @@ func TestManyLargeObjectsAreReadInPart(t *testing.T) {
 		t.Errorf("%d small objects, %d large ones and %d in part: %v", small, whole, partial, err)
 	}
 }
+
+// Who reads lists that are small reads no large ones: neither a page nor all of them.
+func TestListsInPart(t *testing.T) {
+	t.Parallel()
+	filler := func(bytes int) string { return `,"args":["` + strings.Repeat("a", bytes) + `"]` }
+	for name, test := range map[string]struct {
+		pods  []string
+		part  int
+		fails bool
+	}{
+		"a large object":         {[]string{podWith("a", "", filler(MaxAnswer/16))}, 16, true},
+		"objects on pages each":  {slices.Repeat([]string{podWith("a", "", filler(MaxAnswer/32))}, 4), 16, false},
+		"many objects":           {slices.Repeat([]string{podWith("a", "", filler(MaxAnswer/1024))}, 300), 64, true},
+		"all of them, otherwise": {slices.Repeat([]string{podWith("a", "", filler(MaxAnswer/1024))}, 300), 1, false},
+	} {
+		n := 0
+		_, err := EachPage(WithPart(t.Context(), test.part), metav1.ListOptions{}, podsOf(t, test.pods...).List,
+			func(page *corev1.PodList) { n += len(page.Items) })
+		if errors.Is(err, ErrTooLarge) != test.fails || !test.fails && (err != nil || n != len(test.pods)) {
+			t.Errorf("%s: %d objects, %v", name, n, err)
+		}
+	}
+}
