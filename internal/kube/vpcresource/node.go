@@ -19,11 +19,18 @@ const (
 	awsNode = "system:serviceaccount:kube-system:aws-node"
 )
 
+// nodeFields are what is read of a node: all but what managers of its fields have noted.
+var nodeFields = reviewFields(nodeObject, nodeObject)
+
+var nodeObject = fields{"*": whole, "metadata": {"*": whole, "managedFields": nil}}
+
 // validateNode keeps aws-node, which may update nodes, from changing anything of them but two labels.
-func validateNode(_ context.Context, _ record.Cluster, request *admissionv1.AdmissionRequest) (
-	*admissionv1.AdmissionResponse, error) {
+func validateNode(_ context.Context, _ record.Cluster, request *request) (*admissionv1.AdmissionResponse, error) {
 	if request.UserInfo.Username != awsNode || request.Operation != admissionv1.Update {
 		return allow(), nil
+	}
+	if request.unread != nil {
+		return request.unread, nil
 	}
 	var is, was map[string]any
 	if err := json.Unmarshal(request.Object.Raw, &is); err != nil {
@@ -34,7 +41,6 @@ func validateNode(_ context.Context, _ record.Cluster, request *admissionv1.Admi
 	}
 	for _, object := range []map[string]any{is, was} {
 		metadata, _ := object["metadata"].(map[string]any)
-		delete(metadata, "managedFields")
 		labels, _ := metadata["labels"].(map[string]any)
 		delete(labels, HasTrunk)
 		delete(labels, ENIConfig)

@@ -31,6 +31,15 @@ var controllers = map[string]bool{
 	"system:serviceaccount:kube-system:eks-vpc-resource-controller": true,
 }
 
+// mutationFields and validationFields are what is read of pods; see pod.
+var (
+	mutationFields = reviewFields(fields{"metadata": {"namespace": whole, "labels": whole, "annotations": whole},
+		"spec": {"hostNetwork": whole, "nodeSelector": whole, "serviceAccountName": whole,
+			"containers": {"0": {"resources": whole}}}}, nil)
+	validationFields = reviewFields(annotationFields, annotationFields)
+	annotationFields = fields{"metadata": {"annotations": {PodENI: whole, fargateGroups: whole}}}
+)
+
 // pod is the part of a pod that the webhooks read.
 type pod struct {
 	metav1.ObjectMeta `json:"metadata"`
@@ -61,8 +70,11 @@ type operation struct {
 
 // mutatePod has the first container of a pod that a SecurityGroupPolicy selects request a network interface. A pod of
 // Fargate has its security groups in an annotation instead.
-func (w *Webhook) mutatePod(ctx context.Context, c record.Cluster, request *admissionv1.AdmissionRequest) (
-	*admissionv1.AdmissionResponse, error) {
+func (w *Webhook) mutatePod(ctx context.Context, c record.Cluster, request *request) (*admissionv1.AdmissionResponse,
+	error) {
+	if request.unread != nil {
+		return request.unread, nil
+	}
 	var p pod
 	if err := json.Unmarshal(request.Object.Raw, &p); err != nil {
 		return nil, err
@@ -150,8 +162,10 @@ func patch(operations ...operation) (*admissionv1.AdmissionResponse, error) {
 }
 
 // validatePod refuses a pod that says itself which network interface it has.
-func validatePod(_ context.Context, _ record.Cluster, request *admissionv1.AdmissionRequest) (
-	*admissionv1.AdmissionResponse, error) {
+func validatePod(_ context.Context, _ record.Cluster, request *request) (*admissionv1.AdmissionResponse, error) {
+	if request.unread != nil {
+		return request.unread, nil
+	}
 	type object struct {
 		metav1.ObjectMeta `json:"metadata"`
 	}

@@ -39,16 +39,22 @@ const (
 	// PodENI is the resource that a pod with a branch network interface requests, and the annotation that has it.
 	PodENI = "vpc.amazonaws.com/pod-eni"
 
-	// maxReview is the maximum size of a review in bytes; one of an update has two objects of up to 1.5 MiB.
-	maxReview = 4 << 20
+	// maxReview is the maximum size in bytes of what is read of a review: of the two objects of an update, that may be
+	// 256 KiB of annotations each, of which JSON makes six times as much where they have nothing but "<". maxHead is that
+	// of a review whose objects are not read.
+	maxReview, maxHead = 4 << 20, 16 << 10
 	// maxAccount is the size in bytes of the reviews of all clusters of an account that are answered at a time, and
 	// maxCluster of those of one cluster. Others wait. Each counts for minReview at least.
-	maxAccount, maxCluster, minReview = 16 << 20, 8 << 20, 256 << 10
-	// maxClusterReads and maxAccountReads are how many pods' policies are read at a time, of a cluster and of all
-	// clusters of an account. A page of policies may be as large as an answer of an API server.
-	maxClusterReads, maxAccountReads = 4, 8
-	// readTime bounds what is read of an API server for a review.
-	readTime = 10 * time.Second
+	maxAccount, maxCluster, minReview = 16 << 20, 8 << 20, 64 << 10
+	// maxNamespaceReads, maxClusterReads and maxAccountReads are how many pods' policies are read at a time, of a
+	// namespace, of a cluster and of all clusters of an account. Whoever writes the policies of one namespace, or the API
+	// server of one cluster, decides how long that takes.
+	maxNamespaceReads, maxClusterReads, maxAccountReads = 2, 4, 64
+	// readPart is how much smaller the pages and the list of policies are than those that are read elsewhere.
+	readPart = 16
+	// waitTime bounds how long a review waits for others, and readTime what is read of an API server for it. An API server
+	// admits what has no answer after 30 seconds.
+	waitTime, readTime = 10 * time.Second, 10 * time.Second
 )
 
 // Webhook answers the admission reviews of all clusters.
@@ -56,14 +62,20 @@ type Webhook struct {
 	log     *slog.Logger
 	clients *clientcache.Cache
 
-	clusterShare, accountShare *turn.Places // bytes
-	clusterReads, accountReads *turn.Places
+	mutations, validations share
+	// Places for reads of API servers; those of a namespace have the ID of its cluster in their names.
+	namespaceReads, clusterReads, accountReads *turn.Places
 }
+
+// share bounds the bytes of reviews. Validations, which wait for nothing, do not wait for mutations.
+type share struct{ cluster, account *turn.Places }
+
+func newShare() share { return share{turn.Each(maxCluster), turn.Each(maxAccount)} }
 
 // New returns a Webhook. config returns the configuration of a client of a cluster's API server as [User].
 func New(config func(ctx context.Context, c record.Cluster) (*rest.Config, error), log *slog.Logger) *Webhook {
-	return &Webhook{log: log, clients: clientcache.New(config, UserAgent), clusterShare: turn.Each(maxCluster),
-		accountShare: turn.Each(maxAccount), clusterReads: turn.Each(maxClusterReads),
+	return &Webhook{log: log, clients: clientcache.New(config, UserAgent), mutations: newShare(),
+		validations: newShare(), namespaceReads: turn.Each(maxNamespaceReads), clusterReads: turn.Each(maxClusterReads),
 		accountReads: turn.Each(maxAccountReads)}
 }
 
@@ -103,53 +115,79 @@ func Configurations(url string, authority []byte) []*unstructured.Unstructured {
 // Forget drops what is kept of a cluster that is gone.
 func (w *Webhook) Forget(clusterID string) { w.clients.Forget(clusterID) }
 
-// decide answers a request of a cluster.
-type decide func(ctx context.Context, c record.Cluster, request *admissionv1.AdmissionRequest) (
-	*admissionv1.AdmissionResponse, error)
+// kind is one of the webhooks.
+type kind struct {
+	share    share
+	resource string
+	fields   fields
+	decide   func(ctx context.Context, c record.Cluster, request *request) (*admissionv1.AdmissionResponse, error)
+}
+
+// request is what an API server asks.
+type request struct {
+	*admissionv1.AdmissionRequest
+	// unread is the answer to who would look at the objects; nil unless they were not read, or not as far as is needed.
+	unread *admissionv1.AdmissionResponse
+}
 
 // MutatePod answers an admission review of a new pod of a cluster.
 func (w *Webhook) MutatePod(answer http.ResponseWriter, r *http.Request, c record.Cluster) {
-	w.review(answer, r, c, "pods", w.mutatePod)
+	w.review(answer, r, c, kind{w.mutations, "pods", mutationFields, w.mutatePod})
 }
 
 // ValidatePod answers an admission review of a new or changed pod.
 func (w *Webhook) ValidatePod(answer http.ResponseWriter, r *http.Request, c record.Cluster) {
-	w.review(answer, r, c, "pods", validatePod)
+	w.review(answer, r, c, kind{w.validations, "pods", validationFields, validatePod})
 }
 
 // ValidateNode answers an admission review of a changed node.
 func (w *Webhook) ValidateNode(answer http.ResponseWriter, r *http.Request, c record.Cluster) {
-	w.review(answer, r, c, "nodes", validateNode)
+	w.review(answer, r, c, kind{w.validations, "nodes", nodeFields, validateNode})
 }
 
-// review answers an admission review. An HTTP error admits the object as it is: the failure policy is Ignore.
-func (w *Webhook) review(answer http.ResponseWriter, r *http.Request, c record.Cluster, resource string,
-	answerTo decide) {
+// review answers an admission review. An HTTP error, or no answer, admits the object as it is: the failure policy is
+// Ignore. So nobody gets one for the size of an object, or for what others do at the same time.
+func (w *Webhook) review(answer http.ResponseWriter, r *http.Request, c record.Cluster, k kind) {
 	size := r.ContentLength
 	if size < 0 || size > maxReview {
 		size = maxReview
 	}
-	release, err := turn.AcquireBoth(r.Context(), max(size, minReview), w.clusterShare, c.ID, w.accountShare, c.Account)
+	reads, most := k.fields, maxReview
+	var unread *admissionv1.AdmissionResponse
+	waiting, cancel := context.WithTimeout(r.Context(), waitTime)
+	shrink, err := turn.ReserveBoth(waiting, max(size, minReview), k.share.cluster, c.ID, k.share.account, c.Account)
+	cancel()
 	if err != nil {
-		return
+		reads, most, unread = reviewFields(nil, nil), maxHead, deny("too many objects are reviewed at once, try again")
+	} else {
+		defer shrink(0)
 	}
-	defer release()
+	content, partial, err := prune(r.Body, reads, most)
 	var review admissionv1.AdmissionReview
-	err = json.NewDecoder(http.MaxBytesReader(answer, r.Body, maxReview)).Decode(&review)
+	if err == nil {
+		err = json.Unmarshal(content, &review)
+	}
 	if err != nil || review.Request == nil ||
 		review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
 		http.Error(answer, "the request body is not an AdmissionReview of admission.k8s.io/v1", http.StatusBadRequest)
 		return
 	}
+	if unread == nil {
+		shrink(max(int64(len(content)), minReview))
+		if partial {
+			unread = deny(fmt.Sprintf("the labels, annotations and resources of the object take more than %d MiB of JSON",
+				maxReview>>20))
+		}
+	}
 	// The administrator of a cluster can have any object sent here.
-	if want := (metav1.GroupVersionResource{Version: "v1", Resource: resource}); review.Request.Resource != want ||
+	if want := (metav1.GroupVersionResource{Version: "v1", Resource: k.resource}); review.Request.Resource != want ||
 		review.Request.SubResource != "" {
-		http.Error(answer, "the review is not of "+resource, http.StatusBadRequest)
+		http.Error(answer, "the review is not of "+k.resource, http.StatusBadRequest)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
-	if review.Response, err = answerTo(ctx, c, review.Request); err != nil {
+	if review.Response, err = k.decide(ctx, c, &request{review.Request, unread}); err != nil {
 		http.Error(answer, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -169,6 +207,11 @@ func deny(reason string) *admissionv1.AdmissionResponse {
 
 // groups returns the security groups of the policies that select a pod; none when no policy does.
 func (w *Webhook) groups(ctx context.Context, c record.Cluster, namespace string, p pod) ([]string, error) {
+	ctx, leave, err := w.namespaceReads.Acquire(ctx, c.ID+"/"+namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	release, err := turn.AcquireBoth(ctx, 1, w.clusterReads, c.ID, w.accountReads, c.Account)
 	if err != nil {
 		return nil, err
@@ -199,7 +242,7 @@ func Groups(ctx context.Context, api Reader, namespace string, labels map[string
 	var account map[string]string
 	var failed error
 	known := false
-	_, err = client.EachPage(ctx, metav1.ListOptions{},
+	_, err = client.EachPage(client.WithPart(ctx, readPart), metav1.ListOptions{},
 		api.Objects.Resource(securitygrouppolicy.Resource).Namespace(namespace).List,
 		func(page *unstructured.UnstructuredList) {
 			for i := range page.Items {
