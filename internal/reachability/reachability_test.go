@@ -153,7 +153,8 @@ func TestFewMissingComponentsAreExplained(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(record.SecurityGroupRule{Protocol: "-1", CIDRIPv4: "0.0.0.0/0"},
 		record.SecurityGroupRule{Egress: true, Protocol: "-1", CIDRIPv4: "0.0.0.0/0"})
-	p := Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b", Through: slices.Repeat([]string{"arn:x"}, 1000)}
+	p := Path{Protocol: vpcrule.TCP, Source: "eni-a", Destination: "eni-b",
+		Through: slices.Repeat([]string{"arn:x"}, 1000)}
 	got, err := n.Analyze(t.Context(), p)
 	if err != nil || got.Found || len(got.Explanations) != maxRestrictions {
 		t.Errorf("%d explanations, %v", len(got.Explanations), err)
