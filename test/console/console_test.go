@@ -122,6 +122,18 @@ func TestHostileText(t *testing.T) {
 			t.Errorf("%s is executed", name)
 		}
 	}
+
+	// A command is for a shell of the host, whatever an object is called.
+	object := url.Values{"group": {"rbac.authorization.k8s.io"}, "resource": {"roles"}, "namespace": {"default"}}
+	for name, word := range map[string]string{
+		"view $(hacked)": `'roles/view $(hacked)'`, "it's\x15": `$'roles/it\047s\025'`,
+	} {
+		object.Set("name", name)
+		tab.Go("/console/cluster-objects/web?" + object.Encode())
+		tab.Click("Show the command")
+		tab.Click("coracle")
+		tab.See("coracle fields " + word + " -n default --cluster web")
+	}
 }
 
 // TestClusters looks at a cluster as people do, in every size and color.

@@ -1,16 +1,5 @@
 import { expect, test } from "vitest";
-import { awsCommand, cloudFormationResource, kubectlCommand, optionName, quote } from "./command";
-
-test.each([
-  ["web", "web"],
-  ["", "''"],
-  ["two words", "'two words'"],
-  ["it's", `'it'\\''s'`],
-  ["$(rm -rf /)", "'$(rm -rf /)'"],
-  ["arn:aws:iam::111122223333:role/x", "arn:aws:iam::111122223333:role/x"],
-])("%s is quoted", (word, quoted) => {
-  expect(quote(word)).toBe(quoted);
-});
+import { awsCommand, cloudFormationResource, kubectlCommand, optionName } from "./command";
 
 test.each([
   ["name", "name"],
@@ -60,4 +49,14 @@ test("a resource of CloudFormation is YAML", () => {
   expect(cloudFormationResource("Cluster", "AWS::EKS::Cluster", { Name: "web", Version: undefined }).text).toBe(
     "Resources:\n  Cluster:\n    Type: AWS::EKS::Cluster\n    Properties:\n      Name: web\n",
   );
+});
+
+test("what the AWS CLI would misread is in JSON", () => {
+  const { text } = awsCommand("iam", "get-role", { RoleName: "--debug", query: "Role" }, "eu-west-1");
+  const options = ["--query Role", `--cli-input-json '{"RoleName":"--debug"}'`, "--region eu-west-1"];
+  expect(text).toBe(["aws iam get-role", ...options].join(" \\\n  "));
+  expect(awsCommand("x", "y", { Names: ["a", "file:///etc/passwd"] }).text).toBe(
+    `aws x y --cli-input-json '{"Names":["a","file:///etc/passwd"]}'`,
+  );
+  expect(awsCommand("x", "y", { Name: "a\0b" }).text).toBe(`aws x y --cli-input-json '{"Name":"a\\u0000b"}'`);
 });

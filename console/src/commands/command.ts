@@ -1,19 +1,21 @@
 // The commands that do what a page or a form does: aws, kubectl, eksctl, and resources of CloudFormation.
-import { stringify } from "yaml";
+// Pages make them of arguments, here and in the files beside this one: no page joins strings.
+import { type Argument, type Command, isWritable, shellCommand, Variable, yamlDocument } from "./shell";
 
-/** A command, or a document, that is shown. */
-export interface Command {
-  /** The tool: "AWS CLI", "kubectl", "eksctl", "CloudFormation". */
-  title: string;
-  text: string;
-}
+export {
+  assigned,
+  type Command,
+  eachInTurn,
+  inTurn,
+  piped,
+  shellCommand,
+  Variable,
+  withInput,
+  yamlDocument,
+} from "./shell";
 
-type Value = string | number | boolean | Date | undefined | null | Value[] | { [member: string]: Value };
-
-/** Quote returns a word as a shell reads it. */
-export function quote(word: string): string {
-  return word !== "" && /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
+type Scalar = string | number | boolean | Date | Variable | undefined | null;
+type Value = Scalar | Value[] | { [member: string]: Value };
 
 /** OptionName returns the option of the AWS CLI for a member of a request, as botocore names it. */
 export function optionName(member: string): string {
@@ -27,44 +29,60 @@ export function optionName(member: string): string {
     .replaceAll("_", "-");
 }
 
-function optionValue(value: Value): string {
-  if (value instanceof Date) return quote(value.toISOString());
-  if (Array.isArray(value) && value.every((v) => typeof v === "string" || typeof v === "number")) {
-    return value.map((v) => quote(String(v))).join(" ");
-  }
-  if (typeof value === "object") return quote(JSON.stringify(value));
-  return quote(String(value));
+// What the AWS CLI reads as an option, a file or an address instead of a value; and what no argument can have.
+const misread = /^(-|fileb?:|https?:)/;
+
+function isMisread(value: Value): boolean {
+  if (typeof value === "string") return misread.test(value) || !isWritable(value);
+  return Array.isArray(value) && value.some((v) => isMisread(v) || (typeof v === "string" && /^[[{]/.test(v)));
 }
+
+function optionValue(value: Value): Argument[] {
+  if (value instanceof Variable) return [value];
+  if (value instanceof Date) return [value.toISOString()];
+  if (Array.isArray(value) && value.every((v) => typeof v === "string" || typeof v === "number")) {
+    return value.map(String);
+  }
+  return [typeof value === "object" ? JSON.stringify(value) : String(value)];
+}
+
+/** Options of the AWS CLI itself. */
+const own = ["output", "query"];
 
 /**
  * AwsCommand returns the command of the AWS CLI for a request. Members that are not set are left out:
  * awsCommand("eks", "describe-cluster", { name: "web" }, "eu-west-1").
  */
 export function awsCommand(service: string, operation: string, input: object, region?: string): Command {
-  const words = ["aws", service, operation];
-  const options = Object.entries(input as Record<string, Value>).flatMap(([member, value]) => {
-    if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return [];
+  const members = Object.entries(input as Record<string, Value>).filter(
+    ([, value]) => value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0),
+  );
+  const [asJson, asOptions] = [true, false].map((json) =>
+    members.filter(([member, value]) => json === (isMisread(value) && !own.includes(member))),
+  );
+  const groups = (asOptions ?? []).map(([member, value]): Argument[] => {
     const name = optionName(member);
     if (typeof value === "boolean") return [value ? `--${name}` : `--no-${name}`];
-    return [`--${name} ${optionValue(value)}`];
+    return [`--${name}`, ...optionValue(value)];
   });
-  if (region !== undefined) options.push(`--region ${quote(region)}`);
-  return { title: "AWS CLI", text: layOut(words.join(" "), options) };
+  if (asJson !== undefined && asJson.length > 0) {
+    groups.push(["--cli-input-json", JSON.stringify(Object.fromEntries(asJson))]);
+  }
+  if (region !== undefined) groups.push(["--region", region]);
+  return shellCommand("AWS CLI", ["aws", service, operation], ...groups);
 }
 
 /** KubectlCommand returns a command of kubectl: kubectlCommand("web", "get", "pods", "-n", "default"). */
 export function kubectlCommand(cluster: string, ...words: string[]): Command {
-  return { title: "kubectl", text: ["kubectl", "--context", quote(cluster), ...words.map(quote)].join(" ") };
+  return shellCommand("kubectl", ["kubectl", "--context", cluster, ...words]);
+}
+
+/** CoracleCommand returns a command of coracle: coracleCommand("audit", "pods/web", "--cluster", "web"). */
+export function coracleCommand(...words: string[]): Command {
+  return shellCommand("coracle", ["coracle", ...words]);
 }
 
 /** CloudFormationResource returns a template with one resource, in YAML. Members that are not set are left out. */
 export function cloudFormationResource(logicalId: string, type: string, properties: object): Command {
-  const resource = { Type: type, Properties: JSON.parse(JSON.stringify(properties)) as object };
-  return { title: "CloudFormation", text: stringify({ Resources: { [logicalId]: resource } }) };
-}
-
-/** LayOut puts a command on one line, or each option on a line of its own where that gets long. */
-function layOut(command: string, options: string[]): string {
-  const line = [command, ...options].join(" ");
-  return line.length <= 80 ? line : [command, ...options].join(" \\\n  ");
+  return yamlDocument("CloudFormation", { Resources: { [logicalId]: { Type: type, Properties: properties } } });
 }

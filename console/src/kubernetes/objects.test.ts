@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nodes, pods, resourcePath } from "./objects";
+import { fieldIs, nodes, pods, resourcePath } from "./objects";
 
 const deployments = { group: "apps", version: "v1", name: "deployments", namespaced: true };
 
@@ -11,4 +11,9 @@ test.each([
   [resourcePath(deployments, "a/../b", "x?y"), "/apis/apps/v1/namespaces/a%2F..%2Fb/deployments/x%3Fy"],
 ])("%s", (path, want) => {
   expect(path).toBe(want);
+});
+
+test("a name in a field selector is one name", () => {
+  expect(fieldIs("metadata.name", "web")).toBe("metadata.name=web");
+  expect(fieldIs("metadata.name", "a,metadata.name=b\\")).toBe("metadata.name=a\\,metadata.name\\=b\\\\");
 });

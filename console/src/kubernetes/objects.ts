@@ -56,6 +56,11 @@ export interface Resource {
   namespaced: boolean;
 }
 
+/** FieldIs returns the field selector of objects whose field has a value, which may be any text. */
+export function fieldIs(field: string, value: string): string {
+  return `${field}=${value.replaceAll(/[\\,=]/g, "\\$&")}`;
+}
+
 /** Core returns a resource of the core group: core("pods"). */
 export function core(name: string, namespaced = true): Resource {
   return { group: "", version: "v1", name, namespaced };

@@ -51,8 +51,8 @@ export default function ClusterPage() {
                 commands={[
                   awsCommand("eks", "describe-cluster", { name }, session.region),
                   {
+                    ...awsCommand("eks", "update-kubeconfig", { name, alias: name }, session.region),
                     title: "kubectl",
-                    text: awsCommand("eks", "update-kubeconfig", { name, alias: name }, session.region).text,
                   },
                 ]}
               />

@@ -2,7 +2,7 @@ import type { Cluster } from "@aws-sdk/client-eks";
 import Box from "@cloudscape-design/components/box";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Table from "@cloudscape-design/components/table";
-import { awsCommand, kubectlCommand } from "../../commands/command";
+import { awsCommand, eachInTurn, kubectlCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { Status } from "../../components/Status";
 import { nodes } from "../../kubernetes/objects";
@@ -20,14 +20,13 @@ export function ClustersTile() {
   const { session } = useSession();
   const { data, error, refetch } = useClusters();
   const names = data?.map(({ name = "" }) => name) ?? [];
-  const nodesOf = names.map((name) => kubectlCommand(name, "get", "nodes").text).join("\n");
   return (
     <Tile
       title="Clusters"
       to="/clusters"
       commands={[
         awsCommand("eks", "list-clusters", {}, session.region),
-        ...(nodesOf === "" ? [] : [{ title: "kubectl", text: nodesOf }]),
+        ...eachInTurn(names.map((name) => kubectlCommand(name, "get", "nodes"))),
       ]}
       error={error}
       loading={data === undefined}

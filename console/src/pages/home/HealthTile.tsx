@@ -3,7 +3,7 @@ import Box from "@cloudscape-design/components/box";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Table from "@cloudscape-design/components/table";
 import { useDescribed } from "../../aws/describe";
-import { awsCommand } from "../../commands/command";
+import { awsCommand, eachInTurn } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { useSession } from "../../session/SessionProvider";
 import { useClusters } from "../clusters/clusters";
@@ -46,12 +46,15 @@ export function HealthTile() {
       session.region,
     ),
   );
-  const all = [...describe, ...(groups ?? [])].map(({ text }) => text).join("\n");
   return (
     <Tile
       title="Health issues"
       to="/clusters"
-      commands={[{ title: "AWS CLI", text: all === "" ? "aws eks list-clusters" : all }]}
+      commands={
+        describe.length === 0
+          ? [awsCommand("eks", "list-clusters", {}, session.region)]
+          : eachInTurn([...describe, ...(groups ?? [])])
+      }
       error={clusters.error ?? nodegroups.error}
       loading={clusters.data === undefined || nodegroups.data === undefined}
       retry={() => void Promise.all([clusters.refetch(), nodegroups.refetch()])}

@@ -11,7 +11,7 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { useMemo } from "react";
 import { useDescribed } from "../../aws/describe";
-import { awsCommand, kubectlCommand } from "../../commands/command";
+import { awsCommand, inTurn, kubectlCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { ErrorAlert } from "../../components/ErrorAlert";
 import { type Column, ResourceTable } from "../../components/ResourceTable";
@@ -151,13 +151,10 @@ function Access({ cluster }: { cluster: Cluster }) {
         refreshing={entries.isFetching}
         commands={[
           awsCommand("eks", "list-access-entries", of, session.region),
-          {
-            title: "kubectl",
-            text: [
-              kubectlCommand(name, "get", "configmap", "aws-auth", "-n", "kube-system", "-o", "yaml").text,
-              kubectlCommand(name, "get", "clusterrolebindings,rolebindings", "-A", "-o", "wide").text,
-            ].join("\n"),
-          },
+          inTurn(
+            kubectlCommand(name, "get", "configmap", "aws-auth", "-n", "kube-system", "-o", "yaml"),
+            kubectlCommand(name, "get", "clusterrolebindings,rolebindings", "-A", "-o", "wide"),
+          ),
         ]}
       />
     </SpaceBetween>

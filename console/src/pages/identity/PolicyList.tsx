@@ -3,7 +3,7 @@ import Container from "@cloudscape-design/components/container";
 import ExpandableSection from "@cloudscape-design/components/expandable-section";
 import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import { awsCommand } from "../../commands/command";
+import { awsCommand, eachInTurn } from "../../commands/command";
 import { ErrorAlert } from "../../components/ErrorAlert";
 import { Loading } from "../../components/Loading";
 import { ShowCommand } from "../../components/ShowCommand";
@@ -22,7 +22,7 @@ function commandsOf({ kind, name }: Principal) {
   const of = kind === "role" ? { RoleName: name } : { UserName: name };
   const list = ["list-attached-" + kind + "-policies", "list-" + kind + "-policies"];
   if (kind === "user") list.push("list-groups-for-user");
-  return [{ title: "AWS CLI", text: list.map((operation) => awsCommand("iam", operation, of).text).join("\n") }];
+  return eachInTurn(list.map((operation) => awsCommand("iam", operation, of)));
 }
 
 function describe({ type, group }: GrantedPolicy): string {

@@ -29,7 +29,7 @@ import { useMemo } from "react";
 import { useClient } from "../../aws/client";
 import { describeEach } from "../../aws/describe";
 import { awsKey, slow, useAwsPages } from "../../aws/queries";
-import { awsCommand, type Command } from "../../commands/command";
+import { awsCommand, type Command, eachInTurn, kubectlCommand, Variable } from "../../commands/command";
 import { useSession } from "../../session/SessionProvider";
 import { type Facts, loadBalancerPath, type LoadBalancer, type Target } from "./network";
 
@@ -254,19 +254,17 @@ export function mapCommands(region: string, clusters: string[]): Command[] {
     "network-interfaces",
     "security-groups",
     "vpc-endpoints",
-  ].map((what) => awsCommand("ec2", `describe-${what}`, {}, region).text);
+  ].map((what) => awsCommand("ec2", `describe-${what}`, {}, region));
   const balancing = [
     ["elbv2", "describe-load-balancers"],
     ["elbv2", "describe-target-groups"],
     ["elb", "describe-load-balancers"],
-  ].map(([service = "", operation = ""]) => awsCommand(service, operation, {}, region).text);
+  ].map(([service = "", operation = ""]) => awsCommand(service, operation, {}, region));
+  const [group, balancer] = [new Variable("TARGET_GROUP_ARN"), new Variable("LOAD_BALANCER_NAME")];
   const health = [
-    'aws elbv2 describe-target-health --target-group-arn "$TARGET_GROUP_ARN" --region ' + region,
-    'aws elb describe-instance-health --load-balancer-name "$LOAD_BALANCER_NAME" --region ' + region,
+    awsCommand("elbv2", "describe-target-health", { TargetGroupArn: group }, region),
+    awsCommand("elb", "describe-instance-health", { LoadBalancerName: balancer }, region),
   ];
-  const pods = clusters.map((name) => `kubectl --context ${name} get pods -A -o wide --watch`);
-  return [
-    { title: "AWS CLI", text: [...ec2, ...balancing, ...health].join("\n") },
-    ...(pods.length === 0 ? [] : [{ title: "kubectl", text: pods.join("\n") }]),
-  ];
+  const pods = clusters.map((name) => kubectlCommand(name, "get", "pods", "-A", "-o", "wide", "--watch"));
+  return [...eachInTurn([...ec2, ...balancing, ...health]), ...eachInTurn(pods)];
 }

@@ -15,7 +15,7 @@ import {
   type PathComponent,
   StartNetworkInsightsAnalysisCommand,
 } from "@aws-sdk/client-ec2";
-import { awsCommand, type Command } from "../../commands/command";
+import { assigned, awsCommand, type Command, inTurn, Variable } from "../../commands/command";
 
 /** An end of a path: a resource, one of its addresses, or an address alone (without an ID). */
 export interface End {
@@ -56,18 +56,17 @@ export function pathInput({ source, destination, protocol, port }: Question): Cr
 
 /** AnalysisCommand returns the commands that ask the same, and delete what they made. */
 export function analysisCommand(question: Question, region: string): Command {
-  const create = awsCommand("ec2", "create-network-insights-path", pathInput(question), region).text;
-  const at = `--region ${region}`;
-  const text = [
-    `path=$(${create} \\`,
-    "  --query NetworkInsightsPath.NetworkInsightsPathId --output text)",
-    `analysis=$(aws ec2 start-network-insights-analysis --network-insights-path-id "$path" ${at} \\`,
-    "  --query NetworkInsightsAnalysis.NetworkInsightsAnalysisId --output text)",
-    `aws ec2 describe-network-insights-analyses --network-insights-analysis-ids "$analysis" ${at}`,
-    `aws ec2 delete-network-insights-analysis --network-insights-analysis-id "$analysis" ${at}`,
-    `aws ec2 delete-network-insights-path --network-insights-path-id "$path" ${at}`,
-  ];
-  return { title: "AWS CLI", text: text.join("\n") };
+  const [path, analysis] = [new Variable("path"), new Variable("analysis")];
+  const ec2 = (operation: string, input: object) => awsCommand("ec2", operation, input, region);
+  const create = { query: "NetworkInsightsPath.NetworkInsightsPathId", output: "text" };
+  const start = { query: "NetworkInsightsAnalysis.NetworkInsightsAnalysisId", output: "text" };
+  return inTurn(
+    assigned(path, ec2("create-network-insights-path", { ...pathInput(question), ...create })),
+    assigned(analysis, ec2("start-network-insights-analysis", { NetworkInsightsPathId: path, ...start })),
+    ec2("describe-network-insights-analyses", { NetworkInsightsAnalysisIds: [analysis] }),
+    ec2("delete-network-insights-analysis", { NetworkInsightsAnalysisId: analysis }),
+    ec2("delete-network-insights-path", { NetworkInsightsPathId: path }),
+  );
 }
 
 /** How often an analysis that runs is asked for, in milliseconds. */

@@ -101,10 +101,7 @@ export default function RepositoryPage() {
         actions={
           <SpaceBetween direction="horizontal" size="xs">
             {uri !== undefined && first !== undefined && (
-              <ShowCommand
-                label="Pull"
-                commands={[{ title: "docker", text: pullCommands(uri, first, session.region) }]}
-              />
+              <ShowCommand label="Pull" commands={[pullCommands(uri, first, session.region)]} />
             )}
             <Button disabled={first === undefined} onClick={() => setDeleting(selected.map(digestOf))}>
               Delete

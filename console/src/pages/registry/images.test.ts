@@ -18,7 +18,7 @@ test("an index, an image and other artifacts", () => {
 
 test("an image is pulled by its tag, or its digest", () => {
   const uri = "registry.example:5000/team/web";
-  expect(pullCommands(uri, { imageTags: ["v1"] }, "eu-west-1")).toContain(`docker pull ${uri}:v1`);
-  expect(pullCommands(uri, { imageDigest: "sha256:ab" }, "eu-west-1")).toContain(`docker pull ${uri}@sha256:ab`);
-  expect(pullCommands(uri, {}, "eu-west-1")).toContain("--password-stdin registry.example:5000\n");
+  expect(pullCommands(uri, { imageTags: ["v1"] }, "eu-west-1").text).toContain(`docker pull ${uri}:v1`);
+  expect(pullCommands(uri, { imageDigest: "sha256:ab" }, "eu-west-1").text).toContain(`docker pull ${uri}@sha256:ab`);
+  expect(pullCommands(uri, {}, "eu-west-1").text).toContain("--password-stdin registry.example:5000\n");
 });

@@ -1,5 +1,6 @@
 // Images, as the container registry describes them.
 import type { ImageDetail } from "@aws-sdk/client-ecr";
+import { awsCommand, type Command, inTurn, piped, shellCommand } from "../../commands/command";
 
 const units = ["B", "KB", "MB", "GB", "TB"];
 
@@ -22,12 +23,13 @@ export function imageType({ imageManifestMediaType = "", artifactMediaType = "" 
 }
 
 /** PullCommands returns the commands that pull an image: by its first tag, or its digest where it has none. */
-export function pullCommands(uri: string, image: ImageDetail, region: string): string {
+export function pullCommands(uri: string, image: ImageDetail, region: string): Command {
   const [tag] = image.imageTags ?? [];
   const name = tag === undefined ? `${uri}@${image.imageDigest ?? ""}` : `${uri}:${tag}`;
   const registry = uri.slice(0, uri.indexOf("/"));
-  return [
-    `aws ecr get-login-password --region ${region} | docker login --username AWS --password-stdin ${registry}`,
-    `docker pull ${name}`,
-  ].join("\n");
+  const login = ["docker", "login", "--username", "AWS", "--password-stdin", registry];
+  return inTurn(
+    piped(awsCommand("ecr", "get-login-password", {}, region), shellCommand("docker", login)),
+    shellCommand("docker", ["docker", "pull", name]),
+  );
 }

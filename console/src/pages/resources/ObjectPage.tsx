@@ -6,15 +6,15 @@ import Tabs from "@cloudscape-design/components/tabs";
 import { useState } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
 import { useNotifications } from "../../app/notifications";
-import { kubectlCommand } from "../../commands/command";
 import { DeleteModal } from "../../components/DeleteModal";
 import { ErrorAlert } from "../../components/ErrorAlert";
 import { Loading } from "../../components/Loading";
 import { ShowCommand } from "../../components/ShowCommand";
 import { useKubernetes } from "../../kubernetes/client";
-import type { KubernetesObject } from "../../kubernetes/objects";
+import { fieldIs, type KubernetesObject } from "../../kubernetes/objects";
 import { useWatch } from "../../kubernetes/watch";
 import { type Named, objectAt } from "./address";
+import { objectCommands } from "./commands";
 import { resourceName } from "./discovery";
 import { EventsTab } from "./EventsTab";
 import { PodLogs } from "./PodLogs";
@@ -34,11 +34,10 @@ function ObjectOf({ cluster, of }: { cluster: string; of: Named }) {
   const client = useKubernetes(cluster);
   const notifications = useNotifications();
   const { items, loading, error } = useWatch<KubernetesObject>(cluster, resource, namespace, {
-    fieldSelector: `metadata.name=${name}`,
+    fieldSelector: fieldIs("metadata.name", name),
   });
   const [deleting, setDeleting] = useState(false);
   const [object] = items;
-  const scope = namespace === undefined ? [] : ["-n", namespace];
   if (loading) return <Loading what={name} />;
   const tabs = (found: KubernetesObject) => [
     { id: "yaml", label: "YAML", content: <YamlTab cluster={cluster} of={of} object={found} /> },
@@ -56,15 +55,7 @@ function ObjectOf({ cluster, of }: { cluster: string; of: Named }) {
           description={`${object?.kind ?? resource.name}${namespace === undefined ? "" : ` in namespace ${namespace}`}`}
           actions={
             <SpaceBetween direction="horizontal" size="xs">
-              <ShowCommand
-                commands={[
-                  kubectlCommand(cluster, "get", resourceName(resource), name, ...scope, "-o", "yaml"),
-                  {
-                    title: "coracle",
-                    text: ["coracle fields", `${resource.name}/${name}`, ...scope, "--cluster", cluster].join(" "),
-                  },
-                ]}
-              />
+              <ShowCommand commands={objectCommands(cluster, of)} />
               <Button disabled={object === undefined} onClick={() => setDeleting(true)}>
                 Delete
               </Button>

@@ -10,6 +10,7 @@ import { useSession } from "../../session/SessionProvider";
 import { QueryResults } from "../logs/QueryResults";
 import { useQueryRun } from "../logs/useQueryRun";
 import type { Named } from "./address";
+import { changesCommand } from "./commands";
 import { timelineQuery } from "./timelineQuery";
 
 const day = 86_400;
@@ -20,8 +21,6 @@ export function Timeline({ cluster, of }: { cluster: string; of: Named }) {
   const { run, startNow } = useQueryRun();
   const query = timelineQuery(of);
   const group = `/aws/eks/${cluster}/cluster`;
-  const scope = of.namespace === undefined ? [] : ["-n", of.namespace];
-  const command = ["coracle audit", `${of.resource.name}/${of.name}`, ...scope, "--cluster", cluster].join(" ");
   const ask = () => startNow({ logGroupNames: [group], queryString: query }, day);
   return (
     <SpaceBetween size="l">
@@ -34,7 +33,7 @@ export function Timeline({ cluster, of }: { cluster: string; of: Named }) {
               <SpaceBetween direction="horizontal" size="xs">
                 <ShowCommand
                   commands={[
-                    { title: "coracle", text: command },
+                    changesCommand(cluster, of),
                     awsCommand("logs", "start-query", { logGroupName: group, queryString: query }, session.region),
                   ]}
                 />

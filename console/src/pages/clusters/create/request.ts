@@ -1,7 +1,6 @@
 // The request that the form of a new cluster makes, and what is the same for other tools.
 import type { CreateClusterRequest, LogType } from "@aws-sdk/client-eks";
-import { stringify } from "yaml";
-import { awsCommand, cloudFormationResource, type Command } from "../../../commands/command";
+import { awsCommand, cloudFormationResource, type Command, yamlDocument } from "../../../commands/command";
 
 /** What the form holds. */
 export interface Form {
@@ -88,7 +87,7 @@ export function commandsOf(form: Form, region: string, zones: Map<string, string
   const vpc = request.resourcesVpcConfig;
   return [
     awsCommand("eks", "create-cluster", request, region),
-    { title: "eksctl", text: stringify(eksctlConfig(form, region, zones)) },
+    yamlDocument("eksctl", eksctlConfig(form, region, zones)),
     cloudFormationResource("Cluster", "AWS::EKS::Cluster", {
       Name: form.name,
       Version: form.version,
@@ -120,7 +119,7 @@ export function commandsOf(form: Form, region: string, zones: Map<string, string
 /** EksctlConfig returns the configuration file of eksctl. https://schema.eksctl.io */
 function eksctlConfig(form: Form, region: string, zones: Map<string, string>): object {
   const subnets = Object.fromEntries(form.subnetIds.map((id) => [zones.get(id) ?? id, { id }]));
-  const config = {
+  return {
     apiVersion: "eksctl.io/v1alpha5",
     kind: "ClusterConfig",
     metadata: {
@@ -142,7 +141,6 @@ function eksctlConfig(form: Form, region: string, zones: Map<string, string>): o
     },
     cloudWatch: form.logTypes.length > 0 ? { clusterLogging: { enableTypes: form.logTypes } } : undefined,
   };
-  return JSON.parse(JSON.stringify(config)) as object;
 }
 
 /** TrustsEKS reports whether a role's trust policy, as IAM lists it, lets EKS assume the role. */
