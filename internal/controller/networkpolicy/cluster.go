@@ -253,8 +253,8 @@ func (v *view) concernedCluster(by func(p *clusterPolicy) bool) (all []types.Nam
 // selects reports whether the subject or a peer of a policy has a pod.
 func (v *view) selects(p *clusterPolicy, s *pod) bool {
 	has := func(x peer) bool {
-		set, there := v.namespaces[s.namespace]
-		return x.block == nil && there && x.namespaces.Matches(set) && s.isSelected(x.pods)
+		n, there := v.namespaces[s.namespace]
+		return x.block == nil && there && n.matches(x.namespaces, true) && s.isSelected(x.pods)
 	}
 	return has(p.subject) || hasPeer(p.ingress, has) || hasPeer(p.egress, has)
 }

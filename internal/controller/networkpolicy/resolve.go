@@ -45,9 +45,9 @@ func (v *view) resolve(ctx context.Context, of *networkingv1.NetworkPolicy) (
 }
 
 // podsOf returns the pods of a peer that have an address, by namespace and name. Where that keeps them from passing,
-// those with unknown labels are among them, and no namespace is left out.
+// those with unknown labels are among them, also of namespaces, and no namespace is left out.
 func (r *resolver) podsOf(x peer, withUnknown bool) (all []*pod) {
-	for _, namespace := range r.namespacesOf(x) {
+	for _, namespace := range r.namespacesOf(x, withUnknown) {
 		if !withUnknown {
 			r.enter(namespace)
 		}
@@ -78,16 +78,16 @@ func (*resolver) toEndpoints(pods []*pod) (all []networkpolicy.PodEndpoint) {
 }
 
 // namespacesOf returns the namespaces of a peer, by name.
-func (r *resolver) namespacesOf(x peer) []string {
+func (r *resolver) namespacesOf(x peer, withUnknown bool) []string {
 	if x.namespaces == nil {
 		return []string{r.home}
 	}
 	var all []string
-	for name, set := range r.namespaces {
+	for name, n := range r.namespaces {
 		if !r.step(x.cost) {
 			return nil
 		}
-		if x.namespaces.Matches(set) {
+		if n.matches(x.namespaces, withUnknown) {
 			all = append(all, name)
 		}
 	}
@@ -163,7 +163,7 @@ func (r *resolver) resolveEgress(to *entries, of rule) {
 				to.add(p.ip, nil, all)
 			}
 		}
-		for _, namespace := range r.namespacesOf(x) {
+		for _, namespace := range r.namespacesOf(x, r.denies) {
 			if r.enter(namespace) {
 				services.add(to, namespace, x)
 			}

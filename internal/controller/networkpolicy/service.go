@@ -29,10 +29,11 @@ func (all *services) add(to *entries, namespace string, x peer) {
 		if !all.r.step(x.cost) {
 			return
 		}
-		if s.ip == "" || s.ip == corev1.ClusterIPNone || !x.pods.Matches(s.selector) {
+		if s.ip == "" || s.ip == corev1.ClusterIPNone || s.unknown && !all.r.denies || !s.unknown &&
+			!x.pods.Matches(s.selector) {
 			continue
 		}
-		if len(all.ports) == 0 {
+		if len(all.ports) == 0 || s.unknown {
 			to.add(s.ip, nil, nil)
 		} else if ports := all.portsOf(s); len(ports) > 0 {
 			to.add(s.ip, nil, ports)

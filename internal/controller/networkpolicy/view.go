@@ -21,7 +21,7 @@ import (
 type view struct {
 	mu         sync.RWMutex
 	policies   map[types.NamespacedName]*policy
-	namespaces map[string]labels.Set
+	namespaces map[string]namespace
 	pods       map[string][]*pod // by namespace, in the order of their names
 	services   map[string][]*service
 	endpoints  map[types.NamespacedName]map[string]*networkpolicy.PolicyEndpoint // by policy and name
@@ -37,7 +37,7 @@ type view struct {
 
 func newView() *view {
 	return &view{
-		policies: map[types.NamespacedName]*policy{}, namespaces: map[string]labels.Set{},
+		policies: map[types.NamespacedName]*policy{}, namespaces: map[string]namespace{},
 		pods: map[string][]*pod{}, services: map[string][]*service{},
 		endpoints:        map[types.NamespacedName]map[string]*networkpolicy.PolicyEndpoint{},
 		clusterPolicies:  map[string]*clusterPolicy{},
@@ -47,9 +47,31 @@ func newView() *view {
 	}
 }
 
+// namespace has the labels of a namespace, unless there was no room for them: see matches.
+type namespace struct {
+	labels  labels.Set
+	unknown bool
+}
+
+// matches reports whether a selector has the namespace. One with unknown labels is in every selector that keeps
+// something from passing, and otherwise only in those that have all namespaces.
+func (n namespace) matches(by labels.Selector, withUnknown bool) bool {
+	if n.unknown {
+		return withUnknown || by.Empty()
+	}
+	return by.Matches(n.labels)
+}
+
+func (n namespace) size(name string) int { return 64 + sizeOfText(name) + sizeOf(n.labels) }
+
+func trimNamespace(n *corev1.Namespace) namespace {
+	return namespace{labels: maps.Clone(labels.Set(n.Labels)), unknown: !kubeclient.HasLabels(n)}
+}
+
 // pod is a pod, as far as policies are about it.
 type pod struct {
 	namespace, name string
+	uid             types.UID
 	labels          labels.Set
 	ip, host        string
 	hostNetwork     bool
@@ -57,6 +79,7 @@ type pod struct {
 	ports           []corev1.ContainerPort // of all containers, in their order, each once
 	// unknown is set where there was no room for the labels: every policy that may select the pod does.
 	unknown bool
+	partial bool // not all of the pod was read
 }
 
 // isSelected reports whether a policy that is for the pod's namespace selects the pod.
@@ -68,9 +91,13 @@ func (p *pod) hasNetwork() bool { return p.ip != "" && !p.ended }
 // service is a service, as far as policies are about it.
 type service struct {
 	namespace, name string
+	uid             types.UID
 	selector        labels.Set
 	ip              string
 	ports           []corev1.ServicePort
+	// unknown is set where there was no room for the selector and the ports: what keeps something from passing keeps it
+	// from all ports of the service.
+	unknown bool
 }
 
 // podIPs is where the VPC CNI plugin announces the address of a pod (ANNOTATE_POD_IP), before the kubelet reports it.
@@ -101,8 +128,9 @@ const maxPorts, maxLabels = 1000, 32 << 10
 
 func trimPod(p *corev1.Pod) *pod {
 	out := &pod{
-		namespace: p.Namespace, name: p.Name, labels: maps.Clone(labels.Set(p.Labels)),
-		ip: addressIn(p.Status.PodIP), host: p.Status.HostIP, hostNetwork: p.Spec.HostNetwork,
+		namespace: p.Namespace, name: p.Name, uid: p.UID, labels: maps.Clone(labels.Set(p.Labels)),
+		partial: kubeclient.IsPartial(p),
+		ip:      addressIn(p.Status.PodIP), host: p.Status.HostIP, hostNetwork: p.Spec.HostNetwork,
 		ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 	}
 	if out.ip == "" && out.host != "" { // a pod that no kubelet has could name the address of another
@@ -128,6 +156,18 @@ func trimPod(p *corev1.Pod) *pod {
 	return out
 }
 
+// withKnown returns a pod with what was known of it before, as far as not all of it was read. The ports of a pod, and
+// whose network it has, do not change.
+func (p *pod) withKnown(was *pod) *pod {
+	if !p.partial || p.uid != was.uid {
+		return p
+	}
+	out := *p
+	out.ip, out.host, out.hostNetwork = cmp.Or(p.ip, was.ip), cmp.Or(p.host, was.host), p.hostNetwork || was.hostNetwork
+	out.ports = was.ports
+	return &out
+}
+
 // withoutLabels returns the least that is kept of a pod.
 func (p *pod) withoutLabels() *pod {
 	out := *p
@@ -136,13 +176,31 @@ func (p *pod) withoutLabels() *pod {
 }
 
 func trimService(s *corev1.Service) *service {
-	out := &service{namespace: s.Namespace, name: s.Name, selector: maps.Clone(labels.Set(s.Spec.Selector)),
-		ip: s.Spec.ClusterIP}
+	out := &service{namespace: s.Namespace, name: s.Name, uid: s.UID, ip: s.Spec.ClusterIP,
+		selector: maps.Clone(labels.Set(s.Spec.Selector))}
+	if kubeclient.IsPartial(s) {
+		return out.withoutPorts()
+	}
 	for _, p := range s.Spec.Ports {
 		out.ports = append(out.ports, corev1.ServicePort{Port: p.Port, TargetPort: p.TargetPort,
 			Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
 	}
 	return out
+}
+
+// withoutPorts returns the least that is kept of a service.
+func (s *service) withoutPorts() *service {
+	return &service{namespace: s.namespace, name: s.name, uid: s.uid, ip: s.ip, unknown: true}
+}
+
+// withKnown returns a service with the address that it had before, as far as not all of it was read.
+func (s *service) withKnown(was *service) *service {
+	if !s.unknown || s.uid != was.uid || s.ip != "" {
+		return s
+	}
+	out := *s
+	out.ip = was.ip
+	return &out
 }
 
 // maxSize bounds what is kept of a cluster, in bytes: that of a hundred thousand pods with a dozen labels each. Of what
@@ -168,7 +226,7 @@ func (v *view) hasRoom(namespace string, growth int) bool {
 }
 
 func (p *pod) size() int {
-	n := 256 + len(p.namespace) + len(p.name) + len(p.host) + sizeOf(p.labels) + len(p.ip)
+	n := 256 + len(p.namespace) + len(p.name) + len(p.uid) + len(p.host) + sizeOf(p.labels) + len(p.ip)
 	for _, port := range p.ports {
 		n += 96 + len(port.Name) + len(port.Protocol)
 	}
@@ -176,7 +234,7 @@ func (p *pod) size() int {
 }
 
 func (s *service) size() int {
-	n := 256 + len(s.namespace) + len(s.name) + sizeOf(s.selector) + len(s.ip)
+	n := 256 + len(s.namespace) + len(s.name) + len(s.uid) + sizeOf(s.selector) + len(s.ip)
 	for _, port := range s.ports {
 		n += 192 + len(port.TargetPort.StrVal) + len(port.Protocol)
 	}
@@ -247,28 +305,33 @@ func (v *view) concerned(by func(p *policy) bool) (all []types.NamespacedName) {
 
 // setNamespace sets the labels of a namespace, and returns the policies that this concerns.
 func (v *view) setNamespace(name string, set labels.Set) ([]types.NamespacedName, error) {
+	return v.putNamespace(name, namespace{labels: maps.Clone(set)})
+}
+
+// putNamespace sets a namespace, and returns the policies that this concerns.
+func (v *view) putNamespace(name string, n namespace) ([]types.NamespacedName, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	was, there := v.namespaces[name]
-	if there && maps.Equal(was, set) {
+	objects, had := 1, 0
+	if there {
+		objects, had = 0, was.size(name)
+	}
+	if n.unknown || sizeOf(n.labels) > maxLabels || !v.hasRoom("", n.size(name)-had) {
+		n = namespace{unknown: true}
+	}
+	if there && was.unknown == n.unknown && maps.Equal(was.labels, n.labels) {
 		return nil, nil
 	}
-	if sizeOf(set) > maxLabels || !v.hasRoom("", sizeOf(set)) {
-		set = nil
-	}
-	v.namespaces[name] = maps.Clone(set)
-	objects, size := 1, 64+sizeOfText(name)+sizeOf(set)
-	if there {
-		objects, size = 0, sizeOf(set)-sizeOf(was)
-	}
-	return v.byNamespace(), v.count("", objects, size)
+	v.namespaces[name] = n
+	return v.byNamespace(), v.count("", objects, n.size(name)-had)
 }
 
 func (v *view) removeNamespace(name string) []types.NamespacedName {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if was, there := v.namespaces[name]; there {
-		_ = v.count("", -1, -64-sizeOfText(name)-sizeOf(was))
+		_ = v.count("", -1, -was.size(name))
 		delete(v.namespaces, name)
 	}
 	return v.byNamespace()
@@ -298,7 +361,7 @@ func (v *view) setPod(p *pod) ([]types.NamespacedName, error) {
 	at, there := find(in, p.name)
 	had := 0
 	if there {
-		had = in[at].size()
+		p, had = p.withKnown(in[at]), in[at].size()
 	}
 	if !v.hasRoom(p.namespace, p.size()-had) {
 		p = p.withoutLabels()
@@ -332,8 +395,8 @@ func (v *view) removePod(namespace, name string) []types.NamespacedName {
 }
 
 func (p *pod) equals(o *pod) bool {
-	return p.ip == o.ip && p.host == o.host && p.hostNetwork == o.hostNetwork && p.ended == o.ended &&
-		p.unknown == o.unknown &&
+	return p.uid == o.uid && p.ip == o.ip && p.host == o.host && p.hostNetwork == o.hostNetwork &&
+		p.ended == o.ended && p.unknown == o.unknown && p.partial == o.partial &&
 		maps.Equal(p.labels, o.labels) && slices.Equal(p.ports, o.ports)
 }
 
@@ -361,8 +424,8 @@ func (v *view) isIn(namespace string, p *policy, x peer) bool {
 	if x.namespaces == nil {
 		return namespace == p.Namespace
 	}
-	set, there := v.namespaces[namespace]
-	return there && x.namespaces.Matches(set)
+	n, there := v.namespaces[namespace]
+	return there && n.matches(x.namespaces, true)
 }
 
 // setService sets a service, and returns the policies that this concerns.
@@ -373,17 +436,18 @@ func (v *view) setService(s *service) ([]types.NamespacedName, error) {
 	at, there := find(in, s.name)
 	had := 0
 	if there {
-		had = in[at].size()
+		s, had = s.withKnown(in[at]), in[at].size()
 	}
-	if !v.hasRoom(s.namespace, s.size()-had) { // it leads to no pod that a policy knows
-		s = &service{namespace: s.namespace, name: s.name}
+	if !v.hasRoom(s.namespace, s.size()-had) {
+		s = s.withoutPorts()
 	}
 	if !there {
 		v.services[s.namespace] = slices.Insert(in, at, s)
 		return v.byService(s.namespace), v.count(s.namespace, 1, s.size())
 	}
 	was := in[at]
-	if was.ip == s.ip && maps.Equal(was.selector, s.selector) && slices.Equal(was.ports, s.ports) {
+	if was.uid == s.uid && was.ip == s.ip && was.unknown == s.unknown && maps.Equal(was.selector, s.selector) &&
+		slices.Equal(was.ports, s.ports) {
 		return nil, nil
 	}
 	in[at] = s

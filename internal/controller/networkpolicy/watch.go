@@ -98,6 +98,9 @@ func (k *client) follow(ctx context.Context, told func(context.Context, types.Na
 	group.Go(func(ctx context.Context) error {
 		return kubeclient.Watch(ctx, "ConfigMap "+configName, from, configs.Watch, only,
 			func(what kubewatch.EventType, m *corev1.ConfigMap) error {
+				if what != kubewatch.Deleted && kubeclient.IsPartial(m) {
+					return nil // what it said stays
+				}
 				if enabled := what != kubewatch.Deleted && m.Data[configKey] == "true"; enabled != k.enabled {
 					return errSwitched
 				}
@@ -167,7 +170,7 @@ func (k *client) followNamespaces(ctx context.Context, listed func()) error {
 	var failed error
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, namespaces.List, func(page *corev1.NamespaceList) {
 		for i := range page.Items {
-			_, err := k.view.setNamespace(page.Items[i].Name, page.Items[i].Labels)
+			_, err := k.view.putNamespace(page.Items[i].Name, trimNamespace(&page.Items[i]))
 			failed = errors.Join(failed, err)
 		}
 	})
@@ -181,7 +184,7 @@ func (k *client) followNamespaces(ctx context.Context, listed func()) error {
 				k.untold.add(k.view.removeNamespace(n.Name)...)
 				return nil
 			}
-			concerned, err := k.view.setNamespace(n.Name, n.Labels)
+			concerned, err := k.view.putNamespace(n.Name, trimNamespace(n))
 			if err != nil {
 				return err
 			}

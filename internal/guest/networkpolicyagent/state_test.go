@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,6 +219,59 @@ func TestObjectsThatCannotBeReadAreSkipped(t *testing.T) {
 	}
 	if r.missing(s); known() != 2 {
 		t.Errorf("where the resource is gone, %d objects are left", known())
+	}
+}
+
+// TestObjectsThatAreTooLargeStay has an object that somebody makes too large to be read: what the pods have stays, also
+// when the objects are listed again.
+func TestObjectsThatAreTooLargeStay(t *testing.T) {
+	t.Parallel()
+	object := func(name string, labels int) map[string]any {
+		all := map[string]any{}
+		for i := range labels {
+			all[strconv.Itoa(i)] = ""
+		}
+		return map[string]any{"apiVersion": networkpolicy.GroupVersion.String(), "kind": "ClusterPolicyEndpoint",
+			"metadata": map[string]any{"name": name, "resourceVersion": "2", "labels": all},
+			"spec":     map[string]any{"priority": 7}}
+	}
+	const tooMany = 70_000
+	var lists atomic.Int32
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.FormValue("watch") == "" {
+			items := []any{object("known", 1)}
+			if lists.Add(1) > 1 {
+				items = []any{object("known", tooMany), object("new", tooMany)}
+			}
+			_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{
+				"resourceVersion": "1"}, "items": items})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": object("known", tooMany)})
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "ERROR", "object": map[string]any{"kind": "Status",
+			"apiVersion": "v1", "status": "Failure", "message": "gone", "reason": "Expired", "code": 410}})
+	}))
+	defer api.Close()
+	config := &rest.Config{Host: api.URL}
+	connections, err := kubeclient.HTTP(config, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := dynamic.NewForConfigAndClient(config, connections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newTestState(t, &recorder{}, filepath.Join(t.TempDir(), "pods.json"), testingclock.NewFakeClock(time.Now()))
+	for range 2 {
+		if err := clusterPolicyEndpoints(objects).followOnce(t.Context(), s); err == nil {
+			t.Error("the watch does not end")
+		}
+		s.mu.Lock()
+		if known := s.cluster[podRef{Name: "known"}]; len(s.cluster) != 1 || known == nil || known.Spec.Priority != 7 {
+			t.Errorf("known are %v", s.cluster)
+		}
+		s.mu.Unlock()
 	}
 }
 

@@ -82,19 +82,34 @@ func (r resource[T]) missing(s *state) {
 }
 
 func (r resource[T]) followOnce(ctx context.Context, s *state) error {
+	ctx = kubeclient.WithPartial(ctx)
 	all := map[podRef]*T{}
 	from, err := kubeclient.EachPage(ctx, metav1.ListOptions{}, r.objects.List,
 		func(page *unstructured.UnstructuredList) {
 			for i := range page.Items {
-				if e := decode[T](s, &page.Items[i]); e != nil {
-					all[refOf(&page.Items[i])] = e
+				at := refOf(&page.Items[i])
+				if kubeclient.IsPartial(&page.Items[i]) {
+					all[at] = nil
+				} else if e := decode[T](s, &page.Items[i]); e != nil {
+					all[at] = e
 				}
 			}
 		})
 	if err != nil {
 		return err
 	}
-	s.change(func() { *r.of(s) = all })
+	s.change(func() {
+		was := *r.of(s)
+		for at, e := range all { // of what is too large to be read, what is known stays
+			if e != nil {
+				continue
+			}
+			if all[at] = was[at]; all[at] == nil {
+				delete(all, at)
+			}
+		}
+		*r.of(s) = all
+	})
 	return kubeclient.Watch(ctx, r.what+" objects", from, r.objects.Watch, metav1.ListOptions{},
 		func(what kubewatch.EventType, o *unstructured.Unstructured) error {
 			at := refOf(o)
@@ -103,9 +118,13 @@ func (r resource[T]) followOnce(ctx context.Context, s *state) error {
 				s.change(func() { delete(*r.of(s), at) })
 				return nil
 			}
+			if kubeclient.IsPartial(o) {
+				s.log.Errorf("Skipping %s %s/%s: it is too large to be read", r.what, at.Namespace, at.Name)
+				return nil // what the pods have stays
+			}
 			e := decode[T](s, o)
 			if e == nil {
-				return nil // what the pods have stays
+				return nil
 			}
 			s.log.Infof("Processing %s Name: %s Namespace %s", r.what, at.Name, at.Namespace)
 			s.change(func() { (*r.of(s))[at] = e })

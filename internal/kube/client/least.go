@@ -3,11 +3,12 @@ package client
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
-// maxToken is the largest size of a text or number that is read of an object in any case. leastValues is more than it
-// has values then, but for finalizers.
-const maxToken, leastValues = 1 << 10, 32
+// maxToken is the largest size of a text or number that is read of an object in any case, and maxMembers the number of
+// them in its spec and in its status. leastValues is more than it has values then, but for finalizers.
+const maxToken, maxMembers, leastValues = 1 << 10, 64, 32 + 2*(maxMembers+1)
 
 // least reads of an object what Kubernetes bounds, however large the rest is.
 type least struct {
@@ -19,6 +20,13 @@ type least struct {
 
 	event, typeMeta, metadata []byte // members
 	finalizers                [][]byte
+	spec, status              state
+}
+
+// state has members of a spec or a status.
+type state struct {
+	members []byte
+	n       int
 }
 
 func (l *least) add(text []byte) {
@@ -69,6 +77,10 @@ func (l *least) keep(path []string) {
 		return
 	}
 	switch {
+	case len(path) == 2 && path[0] == "spec":
+		l.spec.add(last, l.token)
+	case len(path) == 2 && path[0] == "status":
+		l.status.add(last, l.token)
 	case len(path) == 1 && (last == "kind" || last == "apiVersion"):
 		l.typeMeta = l.member(l.typeMeta, last)
 	case len(path) < 2 || path[0] != "metadata":
@@ -78,6 +90,23 @@ func (l *least) keep(path []string) {
 	case len(path) == 3 && path[1] == "finalizers" && len(l.finalizers) < MaxFinalizers:
 		l.finalizers = append(l.finalizers, bytes.Clone(l.token))
 	}
+}
+
+func (s *state) add(key string, token []byte) {
+	isName := key != "" && strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
+	if s.n == maxMembers || !isName {
+		return
+	}
+	s.n++
+	s.members = slices.Concat(s.members, []byte(`"`+key+`":`), token, []byte(","))
+}
+
+// member returns it as a member of an object; nothing where it has none itself.
+func (s *state) member(key string) []byte {
+	if s.n == 0 {
+		return nil
+	}
+	return slices.Concat([]byte(`"`+key+`":{`), bytes.TrimSuffix(s.members, []byte(",")), []byte("},"))
 }
 
 // member adds the token as a member.
@@ -90,8 +119,9 @@ func (l *least) member(to []byte, key string) []byte {
 
 // object returns the object.
 func (l *least) object() []byte {
-	out := slices.Concat([]byte("{"), l.typeMeta, []byte(`"metadata":{`), l.metadata, []byte(`"finalizers":[`),
-		bytes.Join(l.finalizers, []byte(",")), []byte(`],"selfLink":"`+bareLink+`"}}`))
+	out := slices.Concat([]byte("{"), l.typeMeta, l.spec.member("spec"), l.status.member("status"),
+		[]byte(`"metadata":{`), l.metadata, []byte(`"finalizers":[`), bytes.Join(l.finalizers, []byte(",")),
+		[]byte(`],"selfLink":"`+bareLink+`"}}`))
 	if l.isEvent {
 		out = slices.Concat([]byte("{"), l.event, []byte(`"object":`), out, []byte("}"))
 	}

@@ -34,9 +34,12 @@ func WithPartial(ctx context.Context) context.Context {
 
 func wantsPartial(ctx context.Context) bool { return ctx.Value(partialKey{}) != nil }
 
-// IsPartial reports whether the object was too large to be read: it has its name, namespace, UID, resource version,
-// deletion timestamp and finalizers (see MaxFinalizers), and as far as HasLabels is true, its labels and the members of
-// its spec and status that are neither objects nor arrays.
+// IsPartial reports whether the object was too large to be read. What is absent of it may be there: an object that is
+// read in part is never one that has less, and whoever makes an object can make it such a one at any time. It has
+//   - its name, namespace, UID, resource version, deletion timestamp and finalizers (see MaxFinalizers),
+//   - the members of its spec and status that are texts of at most 1 KiB, numbers or booleans, such as the address of a
+//     pod: of each the first 64,
+//   - its labels and owners, as far as HasLabels is true, and the like in the objects of its spec and status.
 func IsPartial(o metav1.Object) bool {
 	return o.GetSelfLink() == partialLink || o.GetSelfLink() == bareLink
 }
@@ -277,7 +280,7 @@ type pruner struct {
 
 	text     scanner
 	skipping int // the depth of what is left out
-	isObject [5]bool
+	isObject [6]bool
 	isKey    bool
 	keyAt    int
 	keys     [2]string // of the members that are open at levels 1 and 2
@@ -290,10 +293,15 @@ func (p *pruner) keeps() bool {
 	case p.level <= 1:
 		return true
 	case p.link == bareLink:
-		return inMetadata && (p.level == 2 || p.level == 3 && p.keys[1] == "finalizers")
+		return p.level == 2 && (inMetadata || isState(p.keys[0])) ||
+			inMetadata && p.level == 3 && p.keys[1] == "finalizers"
 	}
-	return p.level == 2 || p.level == 3 && !(inMetadata && p.keys[1] == "annotations")
+	return p.level == 2 || p.level == 3 && !(inMetadata && p.keys[1] == "annotations") ||
+		p.level == 4 && inMetadata && p.keys[1] == "ownerReferences"
 }
+
+// isState reports whether a member of an object has its state, of which what is not nested is read in any case.
+func isState(key string) bool { return key == "spec" || key == "status" }
 
 func (p *pruner) add(text []byte) {
 	for _, c := range text {

@@ -135,8 +135,8 @@ func TestObjectsThatAreTooLargeAreReadInPart(t *testing.T) {
 				!strings.HasPrefix(p.Finalizers[0], "f") || p.Name == "finalizers" && len(p.Finalizers) != MaxFinalizers {
 				t.Errorf("%s: %s is %+v", what, p.Name, p.ObjectMeta)
 			}
-			if !isBare && (p.Labels["app"] != `w"eb` || p.Spec.NodeName != "n" || !p.Spec.HostNetwork ||
-				p.Status.PodIP != "10.0.0.1" || p.Status.Phase != corev1.PodRunning) {
+			if !isBare && p.Labels["app"] != `w"eb` || p.Spec.NodeName != "n" || !p.Spec.HostNetwork ||
+				p.Status.PodIP != "10.0.0.1" || p.Status.Phase != corev1.PodRunning {
 				t.Errorf("%s: %s is %+v", what, p.Name, p)
 			}
 			if !isWhole && len(p.Annotations)+len(p.Spec.Containers) > 1 {
