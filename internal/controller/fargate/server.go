@@ -178,6 +178,7 @@ func (s *server) podKey(uid string) string { return store.Key(append(store.Parts
 // followPods mirrors the pods whose scheduler is that of Fargate until the API server goes away. It calls known once it
 // has them, and changed with the UID of each that changes after that. Neither may wait.
 func (s *server) followPods(ctx context.Context, known func(), changed func(uid string) error) error {
+	ctx = client.WithPartial(ctx) // what is too large to be read is there, and has a machine
 	pods := s.scheduler.CoreV1().Pods(metav1.NamespaceAll)
 	only := metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName).String()}
@@ -224,6 +225,9 @@ func (s *server) recordPod(pod *corev1.Pod, gone bool) bool {
 		nodeName: bounded(pod.Spec.NodeName), nominated: bounded(pod.Status.NominatedNodeName),
 		terminated: isTerminated(pod), gated: len(pod.Spec.SchedulingGates) > 0,
 	}
+	if client.IsPartial(pod) { // a pod that nothing is known of is not to run yet
+		info.gated = !known || was.gated
+	}
 	if pod.DeletionTimestamp != nil {
 		info.deleteBy = pod.DeletionTimestamp.Time
 	}
@@ -253,6 +257,7 @@ func (s *server) checkSize() error {
 
 // followNodes mirrors the nodes of Fargate, likewise. wake gets their names.
 func (s *server) followNodes(ctx context.Context, known func(), wake func(string)) error {
+	ctx = client.WithPartial(ctx)
 	nodes := s.scheduler.CoreV1().Nodes()
 	only := metav1.ListOptions{LabelSelector: labels.Set{fargate.ComputeType: "fargate"}.String()}
 	from, err := client.EachPage(ctx, only, nodes.List, func(page *corev1.NodeList) {
@@ -286,6 +291,9 @@ func (s *server) recordNode(node *corev1.Node, gone bool) bool {
 		return known
 	}
 	info := nodeInfo{uid: strings.Clone(string(node.UID)), created: node.CreationTimestamp.Time}
+	if client.IsPartial(node) && was.uid == info.uid {
+		info = was
+	}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			info.ready = condition.Status == corev1.ConditionTrue

@@ -232,6 +232,54 @@ func TestPodsThatComeAndGoWait(t *testing.T) {
 	}
 }
 
+// TestLargePodsKeepTheirMachines has pods and nodes that became too large to be read: they are there, and nothing is
+// known anew.
+func TestLargePodsKeepTheirMachines(t *testing.T) {
+	t.Parallel()
+	object := func(kind, name string, labels int, more string) string {
+		var all []string
+		for i := range labels {
+			all = append(all, fmt.Sprintf(`"a%d":""`, i))
+		}
+		return `{"apiVersion":"v1","kind":"` + kind + `","metadata":{"name":"` + name + `","uid":"` + name +
+			`","resourceVersion":"2","labels":{` + strings.Join(all, ",") + `}},` + more + `}`
+	}
+	const spec, tooMany = `"spec":{"schedulerName":"` + fargate.SchedulerName + `","nodeName":"n"}`, 70_000
+	const ready = `"status":{"conditions":[{"type":"Ready","status":"True"}]}`
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		list, items, changed := "NodeList", object("Node", "a", 1, ready), object("Node", "a", tooMany, ready)
+		if strings.HasSuffix(r.URL.Path, "/pods") {
+			items = object("Pod", "a", 1, spec) + "," + object("Pod", "b", tooMany, spec)
+			list, changed = "PodList", object("Pod", "a", tooMany, spec)
+		}
+		if r.FormValue("watch") == "" {
+			_, _ = fmt.Fprintf(w, `{"apiVersion":"v1","kind":%q,"metadata":{"resourceVersion":"1"},"items":[%s]}`, list, items)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"type":"MODIFIED","object":%s}{"type":"ERROR","object":{"kind":"Status",`+
+			`"apiVersion":"v1","status":"Failure","code":410}}`, changed)
+	}))
+	t.Cleanup(api.Close)
+	config := &rest.Config{Host: api.URL, QPS: -1}
+	connections, err := client.HTTP(config, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newMirror("1/r/demo")
+	if s.scheduler, err = kubernetes.NewForConfigAndClient(config, connections); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.followPods(t.Context(), func() {}, func(string) error { return nil }) // both end with an error
+	_ = s.followNodes(t.Context(), func() {}, func(string) {})
+	a, _ := s.pod("a")
+	b, there := s.pod("b")
+	n, known := s.node("a")
+	if a.nodeName != "n" || a.gated || !there || b.nodeName != "n" || !b.gated || !known || !n.ready {
+		t.Errorf("the pods are %+v and %+v, and the node %+v", a, b, n)
+	}
+}
+
 // TestUnscheduledPodsAreTold has pods that may be told again, some of which need not be.
 func TestUnscheduledPodsAreTold(t *testing.T) {
 	t.Parallel()

@@ -175,10 +175,10 @@ func Load(ctx context.Context, kube kubernetes.Interface, node string) (int, err
 	return n, err
 }
 
-// eachPod calls each with the pods of a node.
+// eachPod calls each with the pods of a node. Those that are too large to be read are on it, too.
 func eachPod(ctx context.Context, kube kubernetes.Interface, node string, each func(*corev1.Pod)) error {
-	_, err := client.EachPage(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName",
-		node).String()},
+	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
+	_, err := client.EachPage(client.WithPartial(ctx), only,
 		kube.CoreV1().Pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
 			for i := range page.Items {
 				each(&page.Items[i])
@@ -190,12 +190,15 @@ func eachPod(ctx context.Context, kube kubernetes.Interface, node string, each f
 	return nil
 }
 
-// shouldEvict reports whether a node waits for the pod.
+// shouldEvict reports whether a node waits for the pod. It does for one whose owner could not be read.
 func shouldEvict(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
 	}
 	owner := metav1.GetControllerOf(pod)
+	if client.IsPartial(pod) && owner != nil && owner.Kind == "Node" { // the annotation was not read
+		return false
+	}
 	return owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != "apps/v1"
 }
 
