@@ -80,10 +80,11 @@ type FargateProfileState struct {
 	// Webhook identifies the webhook configuration that was last put into the cluster for it. As on AWS, what users do
 	// to it later is left alone.
 	Webhook string `json:",omitempty"`
-	// RefusedAt and FailedAt are since when its cluster has refused to have its role removed from aws-auth, and has
-	// answered that with an error.
+	// RefusedAt and FailedAt are since when its cluster has refused to have its role removed from aws-auth, and has failed
+	// to do so, and TriedAt is when that was tried last.
 	RefusedAt time.Time                      `json:",omitzero"`
 	FailedAt  time.Time                      `json:",omitzero"`
+	TriedAt   time.Time                      `json:",omitzero"`
 	Issues    []ekstypes.FargateProfileIssue `json:",omitempty"`
 }
 

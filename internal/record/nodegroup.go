@@ -116,10 +116,11 @@ type NodegroupState struct {
 	Taints []ekstypes.Taint  `json:",omitempty"`
 	// Mapped records how its role was mapped: "aws-auth", "access-entry", both, or not yet.
 	Mapped []string `json:",omitempty"`
-	// RefusedAt and FailedAt are since when the cluster has refused to have its role removed from aws-auth, and has
-	// answered that with an error.
+	// RefusedAt and FailedAt are since when the cluster has refused to have its role removed from aws-auth, and has failed
+	// to do so, and TriedAt is when that was tried last.
 	RefusedAt time.Time `json:",omitzero"`
 	FailedAt  time.Time `json:",omitzero"`
+	TriedAt   time.Time `json:",omitzero"`
 
 	// Created reports that the group has been ACTIVE; Failed that its creation failed, DeleteFailed that its deletion did.
 	Created      bool `json:",omitempty"`

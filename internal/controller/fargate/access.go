@@ -272,16 +272,17 @@ func (p *profilePass) revokeAccess(ctx context.Context) error {
 	case p.c.serverLost(p.cluster.Key()):
 		return nil
 	}
-	last := awsauth.GiveUp(err, p.c.now(), &p.state.RefusedAt, &p.state.FailedAt)
+	last := awsauth.GiveUp(err, p.c.now(), &p.state.RefusedAt, &p.state.FailedAt,
+		&p.state.TriedAt)
 	switch {
 	case err == nil || awsauth.IsMalformed(err):
 		return nil // it has no role any more, or none that can be removed
-	case !client.IsAnswer(err):
-		return fmt.Errorf("remove role %s from aws-auth: %w", role, err)
 	case last:
 		p.c.log.Warn("the role of a deleted Fargate profile stays in aws-auth, which the cluster does not let EKS change",
 			"cluster", p.row.Cluster, "profile", p.row.Name, "error", err)
 		return nil
+	case !client.IsAnswer(err):
+		return fmt.Errorf("remove role %s from aws-auth: %w", role, err)
 	}
 	return errRefused
 }

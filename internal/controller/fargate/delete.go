@@ -29,7 +29,7 @@ const (
 )
 
 // errUnreachable reports that something waits for the cluster's API server.
-var errUnreachable = errors.New("the cluster's API server cannot be reached")
+var errUnreachable = client.ErrUnreached
 
 // deleteProfile deletes a profile: its pods with their machines, the access of the role, and, last, its records. Steps
 // that are done are skipped. A cluster that is gone, or cannot be reached for long, is not waited for.
@@ -124,7 +124,7 @@ func (p *profilePass) deletePods(ctx context.Context, rows map[string]bool) (lef
 	var targets []target
 	pods := p.server.manager.CoreV1().Pods
 	grace := int64(longestGrace.Seconds())
-	_, err = client.EachPage(ctx, metav1.ListOptions{
+	_, err = client.EachPage(client.WithPartial(ctx), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", fargate.SchedulerName).String(),
 	}, pods(metav1.NamespaceAll).List, func(page *corev1.PodList) {
 		for i := range page.Items {

@@ -111,7 +111,7 @@ func TestRefusalsOfAWSAuth(t *testing.T) {
 		}
 		return nil
 	})
-	later.Store(int64(time.Hour))
+	later.Store(int64(2 * time.Minute))
 	w.gone(p)
 	if now := w.awsAuth(); now != mapped || !strings.Contains(now, role) {
 		t.Errorf("aws-auth is %q", now)

@@ -169,7 +169,7 @@ func TestRefusalsOfAWSAuth(t *testing.T) {
 		return nil
 	})
 	w.mu.Lock()
-	w.shift = time.Hour
+	w.shift = 2 * time.Minute
 	w.mu.Unlock()
 	w.delete("kept")
 	if got := w.awsAuth(); !strings.Contains(got, "role/node") {

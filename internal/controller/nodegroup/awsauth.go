@@ -113,16 +113,17 @@ func (g *group) revokeAccess(ctx context.Context) error {
 	if g.kube != nil {
 		err = g.editMapRoles(ctx, awsauth.Nodes.Remove)
 	}
-	last := awsauth.GiveUp(err, g.c.now(), &g.state.RefusedAt, &g.state.FailedAt)
+	last := awsauth.GiveUp(err, g.c.now(), &g.state.RefusedAt, &g.state.FailedAt,
+		&g.state.TriedAt)
 	switch {
-	case awsauth.IsMalformed(err):
+	case err == nil || awsauth.IsMalformed(err):
 		return nil // there is nothing to take out
-	case !client.IsAnswer(err):
-		return err
 	case last:
 		g.c.log.Warn("the role of a deleted node group stays in aws-auth, which the cluster does not let EKS change",
 			"cluster", g.row.Cluster, "nodegroup", g.row.Name, "error", err)
 		return nil
+	case !client.IsAnswer(err):
+		return err
 	}
 	return errRefused
 }
@@ -132,7 +133,7 @@ func (g *group) revokeAccess(ctx context.Context) error {
 var errRefused = errors.New("the cluster's API server refuses")
 
 // errUnreachable reports that something waits for the cluster's API server.
-var errUnreachable = errors.New("the cluster's API server cannot be reached")
+var errUnreachable = client.ErrUnreached
 
 // followAuth mirrors the roles of mapRoles until the API server goes away. It calls known once it has them, and changed
 // whenever the text changes. A text is parsed once, whatever number of passes need its roles.

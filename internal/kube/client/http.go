@@ -8,9 +8,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -109,13 +111,18 @@ func (t *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !isWatch {
 		ctx, cancel = context.WithTimeout(request.Context(), bodyTimeout)
 	}
-	request = request.Clone(ctx)
+	var isConnected atomic.Bool
+	request = request.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { isConnected.Store(true) }}))
 	if accept := request.Header.Get("Accept"); strings.Contains(accept, protobuf) {
 		request.Header.Set("Accept", withoutProtobuf(accept))
 	}
 	response, err := t.next.RoundTrip(request)
 	if err != nil {
 		cancel()
+		if !isConnected.Load() {
+			return nil, unreached{err}
+		}
 		return nil, err
 	}
 	b := &body{

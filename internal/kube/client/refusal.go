@@ -34,6 +34,17 @@ func IsRefusal(err error) bool {
 	return s.Code >= http.StatusBadRequest && s.Code < http.StatusInternalServerError
 }
 
+// ErrUnreached is an error of requests for which there was no connection to the API server. Whatever else is wrong, a
+// cluster can choose, such as an answer that is too large, or none in time.
+var ErrUnreached = errors.New("the cluster's API server cannot be reached")
+
+// unreached is an error of such a request.
+type unreached struct{ error }
+
+func (e unreached) Unwrap() error { return e.error }
+
+func (unreached) Is(target error) bool { return target == ErrUnreached }
+
 // IsAnswer reports whether an error is the answer of an API server, rather than that it could not be asked.
 func IsAnswer(err error) bool {
 	var status apierrors.APIStatus

@@ -3,12 +3,17 @@ package client
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 )
 
 func TestRefusals(t *testing.T) {
@@ -42,6 +47,41 @@ func TestRefusals(t *testing.T) {
 	} {
 		if refused, answer := IsRefusal(test.err), IsAnswer(test.err); refused != test.refused || answer != test.answer {
 			t.Errorf("%s: %t, %t", name, refused, answer)
+		}
+	}
+}
+
+// TestUnreachedIsToldFromTheRest has an API server that is not there, one that ends connections, and one that answers
+// too much.
+func TestUnreachedIsToldFromTheRest(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat(" ", MaxAnswer+1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/ends") {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, large)
+	}))
+	t.Cleanup(server.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, test := range []struct {
+		url, name string
+		unreached bool
+	}{{gone.URL, "any", true}, {server.URL, "ends", false}, {server.URL, "large", false}} {
+		config := &rest.Config{Host: test.url}
+		connections, err := HTTP(config, "blue")
+		if err != nil {
+			t.Fatal(err)
+		}
+		core, err := corev1client.NewForConfigAndClient(config, connections)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = core.ConfigMaps("a").Get(t.Context(), test.name, metav1.GetOptions{})
+		if err == nil || IsAnswer(err) || errors.Is(err, ErrUnreached) != test.unreached {
+			t.Errorf("%s: %v", test.name, err)
 		}
 	}
 }
