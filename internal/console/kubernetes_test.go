@@ -156,7 +156,7 @@ func TestAnswersOfClustersChangeNothing(t *testing.T) {
 	t.Parallel()
 	front := serveCluster(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Refresh",
-			"Service-Worker-Allowed", "Report-To"} {
+			"Service-Worker-Allowed", "Report-To", "WWW-Authenticate", "Some-Later-State"} {
 			w.Header().Set(name, "hostile")
 		}
 		w.Header().Set("Cache-Control", "public, max-age=31536000")

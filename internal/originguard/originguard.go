@@ -9,8 +9,11 @@ package originguard
 import (
 	"bufio"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 )
 
 // Policy has a browser show an answer in an origin of its own, without scripts and without requests of its own. It is
@@ -20,13 +23,33 @@ const Policy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 // kept are the headers with which an answer changes what a browser keeps for the whole origin, or host, and Refresh,
 // which leads on from an answer. Their names are in canonical form.
-var kept = [...]string{"Alt-Svc", "Clear-Site-Data", "Nel", "Refresh", "Report-To", "Reporting-Endpoints",
-	"Service-Worker-Allowed", "Set-Cookie", "Strict-Transport-Security"}
+var kept = [...]string{"Accept-Ch", "Activate-Storage-Access", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Nel",
+	"Refresh", "Report-To", "Reporting-Endpoints", "Secure-Session-Challenge", "Secure-Session-Registration",
+	"Service-Worker-Allowed", "Set-Cookie", "Set-Login", "Speculation-Rules", "Strict-Transport-Security",
+	"Use-As-Dictionary"}
 
-// Strip removes from the header of an answer what changes the state of a browser.
-func Strip(h http.Header) {
+// strip removes from the header of an answer what changes the state of a browser, as far as that is known.
+func strip(h http.Header) {
 	for _, name := range kept {
 		delete(h, name)
+	}
+}
+
+// ofClusters are the headers that API servers send, and the programs behind them, and that clients read. Those that
+// begin with "X-" are no browser's.
+var ofClusters = [...]string{"Accept-Ranges", "Age", "Allow", "Audit-Id", "Cache-Control", "Connection",
+	"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
+	"Content-Security-Policy", "Content-Type", "Date", "Etag", "Expires", "Grpc-Message", "Grpc-Status", "Last-Modified",
+	"Location", "Retry-After", "Sec-Websocket-Accept", "Sec-Websocket-Extensions", "Sec-Websocket-Protocol",
+	"Server", "Trailer", "Transfer-Encoding", "Upgrade", "Vary", "Warning"}
+
+// KeepOfCluster removes from the header of an answer of a cluster all but what clients read: a cluster runs programs of
+// its users, and has no say in what a browser keeps, or asks its user.
+func KeepOfCluster(h http.Header) {
+	for name := range h {
+		if !slices.Contains(ofClusters[:], name) && !strings.HasPrefix(name, "X-") {
+			delete(h, name)
+		}
 	}
 }
 
@@ -81,17 +104,24 @@ func (w *writer) begin() {
 	}
 	w.begun = true
 	h := w.Header()
-	Strip(h)
+	strip(h)
 	h.Add("Content-Security-Policy", Policy)
 	if w.set != nil {
 		w.set(h)
 	}
 }
 
-// WriteHeader leaves out interim answers but for the invitation to send a body. Browsers act on their headers.
+// WriteHeader leaves out interim answers but for the invitation to send a body, which has no header. Browsers act on
+// their headers.
 func (w *writer) WriteHeader(status int) {
 	switch {
 	case status == http.StatusContinue:
+		h := w.Header()
+		saved := maps.Clone(h)
+		clear(h)
+		w.ResponseWriter.WriteHeader(status)
+		maps.Copy(h, saved)
+		return
 	case status == http.StatusSwitchingProtocols, status < 100 || status >= 200:
 		w.begin()
 	default:

@@ -105,7 +105,7 @@ function strayOption([tool, ...words]: Argument[]): Argument | undefined {
       continue;
     }
     const option = optionOf(tool, word);
-    if (option === undefined && word.startsWith("-")) return word;
+    if (option === undefined && word.startsWith("-") && word !== "-") return word;
     isValue = option === "valued" && !word.includes("=");
   }
   return undefined;

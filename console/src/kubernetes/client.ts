@@ -53,7 +53,9 @@ export class KubernetesClient {
   async request(path: string, query: Query = {}, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     headers.set("Authorization", `Bearer ${await this.token()}`);
-    const response = await fetch(this.base + path + queryString(query), { ...init, headers, cache: "no-store" });
+    // A cluster has no say in where a request goes again, with its token.
+    const safe = { cache: "no-store", credentials: "omit", redirect: "error" } as const;
+    const response = await fetch(this.base + path + queryString(query), { ...init, headers, ...safe });
     if (!response.ok) throw await errorOf(response);
     return response;
   }

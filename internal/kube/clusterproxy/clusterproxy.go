@@ -146,7 +146,7 @@ func (p *Proxy) ServeCluster(w http.ResponseWriter, r *http.Request, id string) 
 		Transport: to,
 		// Of an upgrade as well, whose header no http.ResponseWriter sees.
 		ModifyResponse: func(answer *http.Response) error {
-			originguard.Strip(answer.Header)
+			originguard.KeepOfCluster(answer.Header)
 			return nil
 		},
 		FlushInterval: -1, // an event is of use when it happens
