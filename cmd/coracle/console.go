@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,8 +116,11 @@ func openBrowser(ctx context.Context, opener, link string, used func(context.Con
 }
 
 // writePage writes a page that leads on to a link, for the user of this process alone: below runtime, or where that is
-// none for it, in the directory of temporary files.
+// not the user's own, as under su, in the directory of temporary files.
 func writePage(runtime, link string) (dir, page string, err error) {
+	if info, err := os.Lstat(runtime); err != nil || !isPrivate(info) {
+		runtime = ""
+	}
 	if dir, err = os.MkdirTemp(runtime, "coracle-console-"); err != nil && runtime != "" {
 		dir, err = os.MkdirTemp("", "coracle-console-")
 	}
@@ -128,9 +132,36 @@ func writePage(runtime, link string) (dir, page string, err error) {
 	text := `<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" content="no-referrer">` +
 		`<meta http-equiv="refresh" content="0; url=` + to + `"><title>Coracle</title><a href="` + to +
 		`">Open the console</a>` + "\n"
-	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+	if err := writePrivate(dir, filepath.Base(page), text); err != nil {
 		os.RemoveAll(dir)
 		return "", "", err
 	}
 	return dir, page, nil
+}
+
+// writePrivate writes a new file in a directory, which somebody may have replaced since it was made: it is to be of the
+// user of this process alone.
+func writePrivate(dir, name, text string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if info, err := root.Stat("."); err != nil {
+		return err
+	} else if !isPrivate(info) {
+		return fmt.Errorf("%s is not a directory of this user alone", dir)
+	}
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
+}
+
+// isPrivate reports whether something is a directory of the user of this process, which no other may enter.
+func isPrivate(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.IsDir() && info.Mode().Perm()&0o077 == 0 && int(stat.Uid) == os.Geteuid()
 }

@@ -38,6 +38,9 @@ func read(t *testing.T, dir, name string) string {
 // TestNobodySeesTheLink opens a browser: the code is in a file of the user's until it is redeemed, and in no argument.
 func TestNobodySeesTheLink(t *testing.T) {
 	runtime := t.TempDir()
+	if err := os.Chmod(runtime, 0o700); err != nil { //nolint:gosec // a directory
+		t.Fatal(err)
+	}
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
 	for _, test := range []struct {
 		name, then string
@@ -79,11 +82,25 @@ func TestNobodySeesTheLink(t *testing.T) {
 	}
 }
 
-// TestPagesWithoutARuntimeDirectory has none, or one of somebody else.
+// TestPagesWithoutARuntimeDirectory has none, or one that others may enter, or somebody else's.
 func TestPagesWithoutARuntimeDirectory(t *testing.T) {
-	temporary := t.TempDir()
+	temporary, shared := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	for _, runtime := range []string{"", filepath.Join(temporary, "none")} {
+	elsewhere := filepath.Join(shared, "link")
+	//nolint:gosec // a directory
+	if err := errors.Join(os.Chmod(shared, 0o755), os.Symlink(shared, elsewhere)); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"", filepath.Join(temporary, "none"), shared, elsewhere}
+	if os.Geteuid() == 0 {
+		foreign := t.TempDir()
+		//nolint:gosec // likewise
+		if err := errors.Join(os.Chmod(foreign, 0o700), os.Chown(foreign, 12345, 12345)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, foreign)
+	}
+	for _, runtime := range all {
 		dir, page, err := writePage(runtime, secretLink+`"><script>`)
 		if err != nil || filepath.Dir(dir) != temporary {
 			t.Fatalf("%q: %s, %v", runtime, dir, err)
@@ -92,5 +109,24 @@ func TestPagesWithoutARuntimeDirectory(t *testing.T) {
 		if err != nil || strings.Contains(string(text), "<script>") {
 			t.Errorf("%s (%v)", text, err)
 		}
+	}
+}
+
+// TestPagesOverwriteNothing has somebody put another directory in the place of the one that was made.
+func TestPagesOverwriteNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // what is refused
+		t.Fatal(err)
+	}
+	if err := writePrivate(dir, "page", "new"); err == nil {
+		t.Error("a page is in a directory that others may enter")
+	}
+	page, target := filepath.Join(dir, "page"), filepath.Join(dir, "target")
+	if err := errors.Join(os.Chmod(dir, 0o700), os.WriteFile(target, []byte("old"), 0o600), //nolint:gosec // a directory
+		os.Symlink("target", page)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePrivate(dir, "page", "new"); err == nil || read(t, dir, "target") != "old" {
+		t.Errorf("%q is written (%v)", read(t, dir, "target"), err)
 	}
 }
