@@ -11,8 +11,8 @@
 //  1. The body is read, up to a limit.
 //  2. The signature is parsed; its credential scope names the service and the region. A request without one is refused
 //     unless [HandleUnsigned] serves the operation.
-//  3. The operation is found: by method and path (restJson1), by X-Amz-Target (awsJson), by the parameter Action
-//     (awsQuery, ec2Query).
+//  3. The operation is found: by method and path (restJson1), by path (rpcv2Cbor), by X-Amz-Target (awsJson), by the
+//     parameter Action (awsQuery, ec2Query).
 //  4. The credentials are looked up ([Credentials]) and the signature is verified.
 //  5. The request waits for a turn of its account (turns.go), so that no account takes the daemon from the others.
 //     Requests of controllers do not wait.
@@ -34,8 +34,8 @@
 // # Schemas
 //
 // What a member is called on the wire comes from Smithy schemas. For its JSON services (eks, cloudwatchlogs, ssm, kms,
-// ecr, sqs) aws-sdk-go-v2 ships them as service/<name>/schemas. For its query services (ec2, iam, sts, cloudformation,
-// autoscaling, elasticloadbalancingv2) it does not yet; package model builds the same values from a compact wire model,
-// generated from the SDK's own serializers and deserializers by the version that go.mod pins (see hack/modelgen for why
-// that source).
+// ecr, sqs) and cloudwatch, aws-sdk-go-v2 ships them as service/<name>/schemas. For its query services (ec2, iam, sts,
+// cloudformation, autoscaling, elasticloadbalancingv2) it does not yet; package model builds the same values from a
+// compact wire model, generated from the SDK's own serializers and deserializers by the version that go.mod pins (see
+// hack/modelgen for why that source).
 package wire

@@ -142,7 +142,7 @@ func (s *Service) statusOf(code string) int {
 
 // forbidden returns the status of refusals: awsJson has only one status for everything that is the caller's fault.
 func (s *Service) forbidden() int {
-	if s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11 {
+	if s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11 || s.Protocol == RPCv2CBOR {
 		return http.StatusBadRequest
 	}
 	return http.StatusForbidden

@@ -167,7 +167,7 @@ func (o Operation) NewRequest(base string, input any) (*http.Request, error) {
 		(&routes{}).addRoute(op)
 		method = op.http.Method
 		uri, body = restJSON{}.encodeRequest(op, in)
-	case AWSJSON10, AWSJSON11:
+	case AWSJSON10, AWSJSON11, RPCv2CBOR:
 		body = append(body, '{')
 		body, _ = appendJSONMembers(body, op.input, in, false, nil)
 		body = append(body, '}')

@@ -34,6 +34,8 @@ func (s *Service) protocol() protocol {
 		return restJSON{}
 	case AWSJSON10, AWSJSON11:
 		return awsJSON{}
+	case RPCv2CBOR:
+		return anyProtocol{}
 	case EC2Query:
 		return query{ec2: true}
 	case RestXML:
@@ -123,7 +125,11 @@ func (r *request) parameters() (url.Values, error) {
 
 // protocolOf guesses the protocol of a request that names no service, to answer in a form that its sender can read.
 func protocolOf(r *request) *Service {
-	if target := r.Header.Get("X-Amz-Target"); target != "" {
+	target := r.Header.Get("X-Amz-Target")
+	if prefix, _, ok := cutOperation(r.URL.Path); ok && isCBOR(r) {
+		target = prefix + "."
+	}
+	if target != "" {
 		prefix, _, _ := strings.Cut(target, ".")
 		for _, s := range Services() {
 			if s.TargetPrefix == prefix {

@@ -50,12 +50,12 @@ func (awsJSON) encodeResponse(b []byte, op *operation, r *request, out reflect.V
 
 func (awsJSON) encodeError(b []byte, service *Service, r *request, f *failure, header http.Header) []byte {
 	header.Set("Content-Type", contentTypeOf(service))
-	if service == SQS && r.Header.Get("X-Amzn-Query-Mode") == "true" {
-		// awsQueryCompatible: what the error was called before SQS spoke JSON.
+	if service.queryCompatible && r.Header.Get("X-Amzn-Query-Mode") == "true" {
+		// awsQueryCompatible: what the error was called before the service spoke JSON.
 		header.Set("X-Amzn-Query-Error", f.queryCode()+";"+f.faultOf("Sender", "Receiver"))
 	}
 	name := f.code
-	if service.Protocol == AWSJSON10 && f.modeled != nil {
+	if service.Protocol != AWSJSON11 && f.modeled != nil {
 		name = "com.amazonaws." + service.SigningName + "#" + name
 	}
 	b = append(b, '{')
@@ -66,7 +66,7 @@ func (awsJSON) encodeError(b []byte, service *Service, r *request, f *failure, h
 
 func contentTypeOf(service *Service) string {
 	switch service.Protocol {
-	case AWSJSON10:
+	case AWSJSON10, RPCv2CBOR:
 		return "application/x-amz-json-1.0"
 	case AWSJSON11:
 		return "application/x-amz-json-1.1"

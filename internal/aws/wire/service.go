@@ -16,6 +16,8 @@ const (
 	AWSJSON11 Protocol = "awsJson1.1"
 	AWSQuery  Protocol = "awsQuery"
 	EC2Query  Protocol = "ec2Query"
+	// RPCv2CBOR is for services that are asked by it, by awsJson1.0 or by awsQuery, see anyProtocol.
+	RPCv2CBOR Protocol = "rpcv2Cbor"
 	// RestXML is for services whose requests are forwarded alone, see [Mux.Forward].
 	RestXML Protocol = "restXml"
 )
@@ -27,8 +29,8 @@ type Service struct {
 	ActionPrefix string   // in IAM actions: elasticloadbalancing
 	Protocol     Protocol //
 	APIVersion   string   // 2015-12-01
-	TargetPrefix string   // before the operation in X-Amz-Target; empty unless awsJson
-	XMLNamespace string   // of responses; empty unless awsQuery or ec2Query
+	TargetPrefix string   // before the operation in X-Amz-Target; empty unless awsJson or rpcv2Cbor
+	XMLNamespace string   // of responses; empty unless awsQuery, ec2Query or rpcv2Cbor
 	PageSize     int      // items on a page when the caller names no maximum; 0 means all
 	// BodyLimit returns the maximum size in bytes of a request's body that is read before the request has its turn; 0
 	// when it is a payload. It is for services whose protocol is RestXML, and optional.
@@ -37,6 +39,9 @@ type Service struct {
 	// takesEmptyMaps is set where an optional map that is empty is none, whatever minimum the model has: EKS takes the
 	// empty tags that eksctl sends with Fargate profiles.
 	takesEmptyMaps bool
+
+	// queryCompatible is set where clients that spoke awsQuery before are told what errors were called there.
+	queryCompatible bool
 
 	// longest is the maximum length of a text in a request of a query protocol, where the model has none; 131,072 when 0.
 	longest float64
@@ -68,6 +73,12 @@ var (
 		XMLNamespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/", PageSize: 100,
 		longest: 1 << 20, // templates
 		invalid: "ValidationError", mismatch: "TokenAlreadyExistsException", badToken: "ValidationError",
+	}
+	CloudWatch = &Service{
+		Name: "cloudwatch", SigningName: "monitoring", ActionPrefix: "cloudwatch", Protocol: RPCv2CBOR,
+		APIVersion: "2010-08-01", TargetPrefix: "GraniteServiceVersion20100801",
+		XMLNamespace: "http://monitoring.amazonaws.com/doc/2010-08-01/", PageSize: 500, queryCompatible: true,
+		invalid: "ValidationError", mismatch: "ValidationError", badToken: "InvalidNextToken",
 	}
 	EC2 = &Service{
 		Name: "ec2", SigningName: "ec2", ActionPrefix: "ec2", Protocol: EC2Query, APIVersion: "2016-11-15",
@@ -132,7 +143,7 @@ var (
 	}
 	SQS = &Service{
 		Name: "sqs", SigningName: "sqs", ActionPrefix: "sqs", Protocol: AWSJSON10, APIVersion: "2012-11-05",
-		TargetPrefix: "AmazonSQS", PageSize: 1000,
+		TargetPrefix: "AmazonSQS", PageSize: 1000, queryCompatible: true,
 		invalid: "InvalidParameterValueException", mismatch: "InvalidParameterValueException",
 		badToken: "InvalidParameterValueException",
 	}
@@ -160,13 +171,13 @@ var (
 
 // Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
-	return []*Service{ACM, AutoScaling, CloudFormation, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2, IAM, KMS, Shield,
-		SQS, SSM, STS, WAFRegional, WAFv2}
+	return []*Service{ACM, AutoScaling, CloudFormation, CloudWatch, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2, IAM,
+		KMS, Shield, SQS, SSM, STS, WAFRegional, WAFv2}
 }
 
-// isJSONProtocol reports whether the service speaks a JSON protocol.
+// isJSONProtocol reports whether the service speaks a JSON protocol, or one that is like it but for the bytes.
 func (s *Service) isJSONProtocol() bool {
-	return s.Protocol == RestJSON1 || s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11
+	return s.Protocol == RestJSON1 || s.Protocol == AWSJSON10 || s.Protocol == AWSJSON11 || s.Protocol == RPCv2CBOR
 }
 
 // isServed reports whether wire knows the operations of the service. Requests for others are forwarded.

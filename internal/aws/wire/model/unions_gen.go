@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	acm "github.com/aws/aws-sdk-go-v2/service/acm/types"
+	cloudwatch "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	cloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	iam "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	ssm "github.com/aws/aws-sdk-go-v2/service/ssm/types"
@@ -76,6 +77,13 @@ func init() {
 		"SerialNumber":           reflect.TypeFor[acm.X509AttributeFilterMemberSerialNumber](),
 		"Subject":                reflect.TypeFor[acm.X509AttributeFilterMemberSubject](),
 		"SubjectAlternativeName": reflect.TypeFor[acm.X509AttributeFilterMemberSubjectAlternativeName](),
+	}
+	unions[reflect.TypeFor[cloudwatch.EvaluationCriteria]()] = map[string]reflect.Type{
+		"PromQLCriteria": reflect.TypeFor[cloudwatch.EvaluationCriteriaMemberPromQLCriteria](),
+	}
+	unions[reflect.TypeFor[cloudwatch.EvaluationWindow]()] = map[string]reflect.Type{
+		"SlidingWindow":   reflect.TypeFor[cloudwatch.EvaluationWindowMemberSlidingWindow](),
+		"WallClockWindow": reflect.TypeFor[cloudwatch.EvaluationWindowMemberWallClockWindow](),
 	}
 	unions[reflect.TypeFor[cloudwatchlogs.GetLogObjectResponseStream]()] = map[string]reflect.Type{
 		"Fields": reflect.TypeFor[cloudwatchlogs.GetLogObjectResponseStreamMemberFields](),

@@ -8,6 +8,7 @@ import (
 	acm "github.com/aws/aws-sdk-go-v2/service/acm/types"
 	autoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	cloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	cloudwatch "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	cloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	ecr "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 	efs "github.com/aws/aws-sdk-go-v2/service/efs/types"
@@ -87,6 +88,25 @@ var modelledErrors = []struct {
 	{"cloudformation", "CancelUpdateStack", reflect.TypeFor[cloudformation.TokenAlreadyExistsException]()},
 	{"cloudformation", "BatchDescribeTypeConfigurations", reflect.TypeFor[cloudformation.TypeConfigurationNotFoundException]()},
 	{"cloudformation", "ActivateType", reflect.TypeFor[cloudformation.TypeNotFoundException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.ConcurrentModificationException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.ConflictException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.DashboardInvalidInputError]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.DashboardNotFoundError]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.InternalServiceFault]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.InvalidFormatFault]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.InvalidNextToken]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.InvalidParameterCombinationException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.InvalidParameterValueException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.KmsAccessDeniedException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.KmsKeyDisabledException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.KmsKeyNotFoundException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.LimitExceededException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.LimitExceededFault]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.MissingRequiredParameterException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.ResourceConflict]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.ResourceNotFound]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.ResourceNotFoundException]()},
+	{"cloudwatch", "AssociateDatasetKmsKey", reflect.TypeFor[cloudwatch.ValidationException]()},
 	{"cloudwatchlogs", "AssociateKmsKey", reflect.TypeFor[cloudwatchlogs.AccessDeniedException]()},
 	{"cloudwatchlogs", "AssociateKmsKey", reflect.TypeFor[cloudwatchlogs.ConflictException]()},
 	{"cloudwatchlogs", "AssociateKmsKey", reflect.TypeFor[cloudwatchlogs.DataAlreadyAcceptedException]()},

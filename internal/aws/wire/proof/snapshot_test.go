@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coracle-eks/coracle/internal/aws/wire"
@@ -176,6 +177,16 @@ func canonical(header http.Header, body []byte) (any, error) {
 		return url.ParseQuery(string(body))
 	case len(body) == 0:
 		return nil, nil
+	case header.Get("Smithy-Protocol") == "rpc-v2-cbor":
+		mode, err := cbor.DecOptions{DefaultMapType: reflect.TypeFor[map[string]any]()}.DecMode()
+		if err != nil {
+			return nil, err
+		}
+		var v any
+		if err := mode.Unmarshal(body, &v); err != nil {
+			return nil, fmt.Errorf("%x: %w", body, err)
+		}
+		return v, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
