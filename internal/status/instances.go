@@ -10,6 +10,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/hostmemory"
 	"github.com/coracle-eks/coracle/internal/instancetype"
+	"github.com/coracle-eks/coracle/internal/process"
 	"github.com/coracle-eks/coracle/internal/record"
 )
 
@@ -104,7 +105,7 @@ func (r *Reporter) machineMemory() map[string]taken {
 		}
 		id := strings.TrimPrefix(p.Name, prefix)
 		memory, processes := machineUsage(r.o.Dir.Owner(), id)
-		t := taken{bytes: processMemory(p.PID) + memory, processes: 1 + processes, problem: p.Problem}
+		t := taken{bytes: process.Memory(p.PID) + memory, processes: 1 + processes, problem: p.Problem}
 		if t.problem == "" {
 			t.problem = machineProblem(r.o.Dir.Owner(), id)
 		}

@@ -4,7 +4,6 @@
 package status
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
-	"golang.org/x/sys/unix"
 
 	"github.com/coracle-eks/coracle/internal/admin"
 	"github.com/coracle-eks/coracle/internal/datadir"
@@ -75,7 +73,7 @@ func (r *Reporter) Status(ctx context.Context) (admin.Status, error) {
 		Webhooks:     r.o.Webhooks,
 		Region:       r.o.Settings.Region,
 		Machines:     r.o.Machines,
-		DaemonMemory: processMemory(os.Getpid()),
+		DaemonMemory: process.Memory(os.Getpid()),
 	}
 	var err error
 	if s.Accounts, err = r.o.Accounts(ctx); err != nil {
@@ -167,26 +165,9 @@ func (r *Reporter) clusterStatus(ctx context.Context, c record.Cluster) admin.Cl
 func componentStatus(p process.Status, name string) admin.Component {
 	c := admin.Component{Name: name, Deaths: p.Deaths, LastExit: p.LastExit, Problem: p.Problem}
 	if p.Running {
-		c.PID, c.Started, c.Memory = p.PID, p.Started, processMemory(p.PID)
+		c.PID, c.Started, c.Memory = p.PID, p.Started, process.Memory(p.PID)
 	}
 	return c
-}
-
-// processMemory returns the proportional set size of a process of the daemon in bytes, the memory that its end would
-// free. It is 0 where the kernel does not tell, as for a process that has just ended. It is not for processes of
-// machines, which can keep whoever reads this waiting.
-func processMemory(pid int) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(text) {
-		var kib int64
-		if _, err := fmt.Sscanf(string(line), "Pss: %d kB", &kib); err == nil {
-			return kib << 10
-		}
-	}
-	return 0
 }
 
 // diskUsage returns how much space there is for a directory, and what its files take: as much of them as can be read.
@@ -195,32 +176,9 @@ func diskUsage(ctx context.Context, dir string) (admin.Disk, error) {
 	if err != nil {
 		return admin.Disk{}, err
 	}
-	out := admin.Disk{Free: free, Total: total}
-	// What machines have made is among it.
-	count := func(at int, name string) {
-		var st unix.Stat_t
-		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil { // otherwise it has vanished
-			out.Used += st.Blocks * 512
-		}
-	}
-	// A machine that moves directories while they are walked can make them look deeper than they are.
-	const deepest = 10_000
-	depth := 0
-	enter := func(int) error {
-		if depth++; depth > deepest {
-			return fmt.Errorf("directories are deeper than %d", deepest)
-		}
-		return ctx.Err()
-	}
-	leave := func(at int, name string, isDir bool) error {
-		if isDir {
-			depth--
-		}
-		count(at, name)
-		return nil
-	}
-	_ = filetree.Walk(dir, filetree.Visitor{Enter: enter, Leave: leave}) // what cannot be read is not counted
-	return out, ctx.Err()
+	var used filetree.Meter
+	err = used.Add(ctx, dir)
+	return admin.Disk{Free: free, Total: total, Used: used.Bytes}, err
 }
 
 // logUsage returns the log events that there are, and what they take.
