@@ -15,6 +15,7 @@ import (
 	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
+	cloudwatchservice "github.com/coracle-eks/coracle/internal/aws/cloudwatch"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	efsservice "github.com/coracle-eks/coracle/internal/aws/efs"
@@ -100,6 +101,7 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 	f.stacks = cloudformationservice.New(cloudformationservice.Options{Store: d.store, Identity: who, Types: f.types,
 		Config: f.stackConfig})
 	f.stacks.Register(f.mux)
+	cloudwatchservice.New(d.points).Register(f.mux)
 	if f.forwarder, err = d.openForwarder(f.mux); err != nil {
 		return nil, err
 	}

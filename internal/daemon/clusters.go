@@ -147,6 +147,7 @@ func (d *daemon) openClusters() (*clusters, error) {
 	c.controllers = append(c.controllers, clustermetrics.New(clustermetrics.Options{
 		Store: d.store, Config: planes.Config,
 	}).Controllers()...)
+	c.controllers = append(c.controllers, d.newResourceUsage().Controllers()...)
 	c.controllers = append(c.controllers, networkpolicy.New(networkpolicy.Options{
 		Store: d.store, Config: planes.Config, Log: d.log,
 	}).Controllers()...)

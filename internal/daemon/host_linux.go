@@ -9,6 +9,7 @@ import (
 	logsservice "github.com/coracle-eks/coracle/internal/aws/logs"
 	"github.com/coracle-eks/coracle/internal/backup"
 	"github.com/coracle-eks/coracle/internal/controller/logdelivery"
+	"github.com/coracle-eks/coracle/internal/controller/resourceusage"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/balancer"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
@@ -127,6 +128,25 @@ func (d *daemon) openRealHost(h *host, options endpoint.Options) error {
 		},
 	})
 	return nil
+}
+
+// measureMachine returns what the machine of an instance takes, by the process that launched it.
+func (d *daemon) measureMachine(instanceID string, launcher int) (resourceusage.Machine, error) {
+	m, err := machine.Measure(d.dir.Owner(), instanceID, launcher)
+	return resourceusage.Machine(m), err
+}
+
+// diskActivities returns what was read from and written to volumes, by instance and volume.
+func (d *daemon) diskActivities() (map[string]map[string]resourceusage.DiskActivity, error) {
+	found, err := machine.DiskActivities(d.dir.Owner())
+	all := make(map[string]map[string]resourceusage.DiskActivity, len(found))
+	for instance, volumes := range found {
+		all[instance] = make(map[string]resourceusage.DiskActivity, len(volumes))
+		for volume, activity := range volumes {
+			all[instance][volume] = resourceusage.DiskActivity(activity)
+		}
+	}
+	return all, err
 }
 
 // realControllers make instances machines, and their surroundings real.

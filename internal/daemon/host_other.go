@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/coracle-eks/coracle/internal/backup"
+	"github.com/coracle-eks/coracle/internal/controller/resourceusage"
 	"github.com/coracle-eks/coracle/internal/datadir"
 	"github.com/coracle-eks/coracle/internal/host/endpoint"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
@@ -30,5 +31,13 @@ func machineProblems(datadir.Dir) []preflight.Problem { return nil }
 func (d *daemon) openRealHost(*host, endpoint.Options) error { return errNoMachines }
 
 func (d *daemon) volumeContents() backup.Contents { return noContents{} }
+
+func (d *daemon) measureMachine(string, int) (resourceusage.Machine, error) {
+	return resourceusage.Machine{}, errNoMachines
+}
+
+func (d *daemon) diskActivities() (map[string]map[string]resourceusage.DiskActivity, error) {
+	return nil, errNoMachines
+}
 
 func (d *daemon) realControllers() []reconcile.Controller { return nil }

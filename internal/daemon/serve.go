@@ -31,6 +31,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/cloudformation/revision"
 	"github.com/coracle-eks/coracle/internal/console"
 	"github.com/coracle-eks/coracle/internal/datadir"
+	"github.com/coracle-eks/coracle/internal/datapoint"
 	"github.com/coracle-eks/coracle/internal/etcd"
 	"github.com/coracle-eks/coracle/internal/host/preflight"
 	"github.com/coracle-eks/coracle/internal/kube/clusterproxy"
@@ -75,6 +76,7 @@ type daemon struct {
 	etcd      *etcd.Connection
 	store     *store.Store
 	logs      *logs
+	points    *datapoint.Store // of metrics
 	api       *apiLayer
 	host      *host
 	catalog   *catalog.Catalog // of add-ons
@@ -173,6 +175,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer d.store.Close()
+	d.points = datapoint.New()
 	if d.logs, err = d.openLogs(); err != nil {
 		return err
 	}

@@ -205,6 +205,8 @@ var notAuthorized = map[string]string{
 	"iam:SimulateCustomPolicy.*":                 "asks about policies in the request",
 	"iam:SimulatePrincipalPolicy.[ACR]*":         "is what the simulation is asked; its principal is authorized",
 
+	"cloudwatch:*": "AWS authorizes what reads metrics on all resources; whose they are follows from the caller",
+
 	"logs:*.KmsKeyId":                    "is not supported",
 	"logs:*QueryDefinition.*":            "AWS has no resources for query definitions",
 	"logs:*.QueryId":                     "AWS has no resources for queries",

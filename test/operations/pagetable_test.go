@@ -92,6 +92,9 @@ var pages = map[string]sizes{
 	"cloudformation:ListStacks":                  {tokenOnly: true},
 	"cloudformation:ListTypes":                   upTo(100),
 
+	"cloudwatch:GetMetricData": {tokenOnly: true},
+	"cloudwatch:ListMetrics":   {tokenOnly: true},
+
 	"cloudwatchlogs:DescribeConfigurationTemplates": upTo(50),
 	"cloudwatchlogs:DescribeDeliveries":             upTo(50),
 	"cloudwatchlogs:DescribeDeliveryDestinations":   upTo(50),

@@ -8,6 +8,7 @@ import (
 
 	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	cloudwatchservice "github.com/coracle-eks/coracle/internal/aws/cloudwatch"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
 	efsservice "github.com/coracle-eks/coracle/internal/aws/efs"
@@ -22,6 +23,7 @@ import (
 	"github.com/coracle-eks/coracle/internal/aws/waf"
 	"github.com/coracle-eks/coracle/internal/aws/wire"
 	"github.com/coracle-eks/coracle/internal/catalog"
+	"github.com/coracle-eks/coracle/internal/datapoint"
 	"github.com/coracle-eks/coracle/internal/host/image"
 	"github.com/coracle-eks/coracle/internal/logs/events"
 )
@@ -55,6 +57,7 @@ func Register(tb testing.TB, aws *iamtest.AWS, mux *wire.Mux) {
 		EC2: machines.NetworkInterfaces.Records}).Register(mux)
 	waf.Register(mux, waf.Options{Store: aws.Store})
 	shield.Register(mux)
+	cloudwatchservice.New(datapoint.New()).Register(mux)
 	elb.Register(mux, elb.Options{Store: aws.Store, EC2: machines.NetworkInterfaces.Records})
 	autoscalingservice.New(autoscalingservice.Options{Store: aws.Store, EC2: machines,
 		ServiceLinkedRoles: linked}).Register(mux)
