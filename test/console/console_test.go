@@ -146,7 +146,7 @@ func TestClusters(t *testing.T) {
 	}
 	tab := browser.Open(t, chromium, d.Endpoint, 1280, 900)
 	tab.Go(link(t, d))
-	tab.See("Health issues")
+	tab.See("What is wrong")
 	tab.Accessible("home")
 	tab.Go("/console/clusters")
 	tab.See("Clusters (2)")

@@ -18,6 +18,7 @@ import { Time } from "../../components/Time";
 import { useSession } from "../../session/SessionProvider";
 import { ConsoleOutput } from "./ConsoleOutput";
 import { InstanceActions } from "./InstanceActions";
+import { InstanceMonitoring } from "./InstanceMonitoring";
 import { clusterOf, tagOf, useInstances } from "./instances";
 import { InstanceInterfaces, InstanceTags, InstanceVolumes } from "./InstanceTabs";
 
@@ -40,6 +41,7 @@ export default function InstancePage() {
     { id: "networking", label: "Networking", content: <InstanceInterfaces id={id} /> },
     { id: "storage", label: "Storage", content: <InstanceVolumes id={id} /> },
     { id: "console", label: "System log", content: <ConsoleOutput id={id} /> },
+    { id: "monitoring", label: "Monitoring", content: <InstanceMonitoring id={id} /> },
     { id: "tags", label: "Tags", content: <InstanceTags instance={instance} /> },
   ];
   return (

@@ -1,18 +1,15 @@
 import Box from "@cloudscape-design/components/box";
 import ContentLayout from "@cloudscape-design/components/content-layout";
-import Grid from "@cloudscape-design/components/grid";
 import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import { formatAccount, identityName } from "../../session/session";
 import { useSession } from "../../session/SessionProvider";
 import { ClustersTile } from "./ClustersTile";
-import { HealthTile } from "./HealthTile";
+import { CostTile } from "./CostTile";
 import { InstancesTile } from "./InstancesTile";
-import { StacksTile } from "./StacksTile";
+import { ProblemsTile } from "./ProblemsTile";
 
-const half = { colspan: { default: 12, m: 6 } };
-
-/** HomePage shows what runs in the region, and what is wrong. */
+/** HomePage shows what runs in the region, what it costs this machine, and what is wrong. */
 export default function HomePage() {
   const { session } = useSession();
   return (
@@ -28,11 +25,9 @@ export default function HomePage() {
     >
       <SpaceBetween size="l">
         <ClustersTile />
-        <HealthTile />
-        <Grid gridDefinition={[half, half]}>
-          <InstancesTile />
-          <StacksTile />
-        </Grid>
+        <ProblemsTile />
+        <CostTile />
+        <InstancesTile />
         <Box color="text-body-secondary">All of this is in the region {session.region}.</Box>
       </SpaceBetween>
     </ContentLayout>

@@ -9,8 +9,8 @@ import { ShowCommand } from "../../components/ShowCommand";
 
 interface Props {
   title: string;
-  /** The page that has more of it. */
-  to: string;
+  /** The page that has more of it, if there is one. */
+  to?: string;
   commands: Command[];
   error: Error | null;
   loading: boolean;
@@ -18,16 +18,20 @@ interface Props {
   children: ReactNode;
 }
 
-/** Tile is a part of the home page, with a link to the page that has more, and the command. */
+/** Tile is a part of the home page, with a link to the page that has more, if there is one, and the command. */
 export function Tile({ title, to, commands, error, loading, retry, children }: Props) {
   return (
     <Container
       fitHeight
       header={
         <Header variant="h2" actions={<ShowCommand commands={commands} />}>
-          <AppLink to={to} fontSize="heading-m">
-            {title}
-          </AppLink>
+          {to === undefined ? (
+            title
+          ) : (
+            <AppLink to={to} fontSize="heading-m">
+              {title}
+            </AppLink>
+          )}
         </Header>
       }
     >

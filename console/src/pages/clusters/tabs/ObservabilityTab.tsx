@@ -15,6 +15,7 @@ import { AppLink } from "../../../components/AppLink";
 import { CommandTabs } from "../../../components/ShowCommand";
 import { useSession } from "../../../session/SessionProvider";
 import type { TabProps } from "../tab";
+import { ControlPlaneUsage } from "./ControlPlaneUsage";
 
 const types: { type: LogType; label: string; description: string }[] = [
   { type: "api", label: "API server", description: "Logs pertaining to API requests to the cluster." },
@@ -67,6 +68,7 @@ export default function ObservabilityTab({ cluster, name }: TabProps) {
           )
         }
       />
+      <ControlPlaneUsage name={name} />
       {managing && <ManageLogging name={name} on={on} onDismiss={() => setManaging(false)} />}
     </>
   );
