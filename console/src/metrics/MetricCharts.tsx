@@ -73,7 +73,7 @@ export function MetricCharts({ title, description, charts, commands = [] }: Prop
       {error !== null && <ErrorAlert attempted="Get metric data" error={error} retry={() => void refetch()} />}
       {data === undefined && error === null && <Loading what="metrics" />}
       {data !== undefined && (
-        <Grid gridDefinition={charts.map(() => ({ colspan: { default: 12, m: 6, l: 4 } }))}>
+        <Grid gridDefinition={charts.map(() => ({ colspan: { default: 12, s: 6, l: 4 } }))}>
           {shown.map(({ chart, points }) => (
             <MetricChart key={chart.title} chart={chart} points={points} domain={domain} />
           ))}

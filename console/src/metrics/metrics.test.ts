@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatBytes, formatValue, type Line, metricDataInput, pointsOf } from "./metrics";
+import { formatBytes, formatValue, type Line, metricDataInput, pointsOf, scaleOf } from "./metrics";
 
 const cpu: Line = {
   title: "CPU utilization",
@@ -48,9 +48,15 @@ test.each([
   [3 * 1024 ** 5, "3 PiB"],
 ])("%d bytes are %s", (bytes, text) => expect(formatBytes(bytes)).toBe(text));
 
+test("charts are drawn in the unit of their largest number", () => {
+  expect(scaleOf(250 * 1024 ** 2)).toEqual({ name: "MiB", size: 1024 ** 2 });
+  expect(scaleOf(0)).toEqual({ name: "B", size: 1 });
+});
+
 test("numbers have the digits that matter", () => {
   expect(formatValue(2.345, "percent")).toBe("2.3 %");
   expect(formatValue(56.78, "percent")).toBe("57 %");
   expect(formatValue(0.123, "cpus")).toBe("0.12");
+  expect(formatValue(0.0045, "cpus")).toBe("0.0045");
   expect(formatValue(1, "count")).toBe("1");
 });

@@ -60,11 +60,17 @@ export type Unit = "bytes" | "percent" | "cpus" | "count";
 
 const binary = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** FormatBytes returns a number of bytes as people read it: "1.5 GiB". */
-export function formatBytes(bytes: number): string {
+/** ScaleOf returns the largest unit of a number of bytes that is not larger than it, and how many bytes it has. */
+export function scaleOf(bytes: number): { name: string; size: number } {
   let unit = 0;
   for (; Math.abs(bytes) >= 1024 && unit < binary.length - 1; unit++) bytes /= 1024;
-  return `${round(bytes, bytes < 10 && unit > 0 ? 1 : 0)} ${binary[unit] ?? ""}`;
+  return { name: binary[unit] ?? "", size: 1024 ** unit };
+}
+
+/** FormatBytes returns a number of bytes as people read it: "1.5 GiB". */
+export function formatBytes(bytes: number): string {
+  const { name, size } = scaleOf(bytes);
+  return `${round(bytes / size)} ${name}`;
 }
 
 /** FormatValue returns a number of a unit as people read it. */
@@ -73,14 +79,15 @@ export function formatValue(value: number, unit: Unit): string {
     case "bytes":
       return formatBytes(value);
     case "percent":
-      return `${round(value, value < 10 ? 1 : 0)} %`;
+      return `${round(value)} %`;
     case "cpus":
-      return round(value, value < 10 ? 2 : 1);
     case "count":
-      return round(value, 2);
+      return round(value);
   }
 }
 
-function round(value: number, digits: number): string {
-  return value.toLocaleString("en-US", { maximumFractionDigits: digits });
+/** Round writes two digits of a small number, and no fraction of a large one. */
+export function round(value: number): string {
+  const digits = value < 10 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 0 };
+  return value.toLocaleString("en-US", digits);
 }
