@@ -455,6 +455,27 @@ func (d *Daemon) Subnets() []string {
 	return []string{*out.Subnets[0].SubnetId, *out.Subnets[1].SubnetId}
 }
 
+// RoomySubnets makes a VPC whose two subnets have addresses for thousands of nodes and their pods.
+func (d *Daemon) RoomySubnets() (subnets []string) {
+	d.t.Helper()
+	ctx, client := context.Background(), ec2.NewFromConfig(d.Config())
+	vpc, err := client.CreateVpc(ctx, &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for i, zone := range []string{"a", "b"} {
+		out, err := client.CreateSubnet(ctx, &ec2.CreateSubnetInput{
+			VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/17", 128*i)),
+			AvailabilityZone: aws.String(Region + zone),
+		})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		subnets = append(subnets, *out.Subnet.SubnetId)
+	}
+	return subnets
+}
+
 // CreateCluster asks for a cluster with access entries and aws-auth; it does not wait.
 func (d *Daemon) CreateCluster(name, version, role string, subnets []string) {
 	d.t.Helper()

@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +81,7 @@ func number(b *testing.B, variable string, otherwise int) int {
 
 // coracle measures a daemon with simulated machines.
 func coracle(b *testing.B, nodes, pods int) (r result) {
-	s := newFixture(b, roomy)
+	s := newFixture(b, (*harness.Daemon).RoomySubnets)
 	s.letIn()
 	config, err := clientcmd.BuildConfigFromFlags("", s.config)
 	s.must(err)
@@ -115,27 +112,6 @@ func tokens(s *fixture, config *rest.Config) error {
 	config.QPS, config.Burst = 1000, 1000
 	config.BearerToken = s.Token(cluster)
 	return nil
-}
-
-// roomy makes a VPC whose two subnets have addresses for all the pods.
-func roomy(d *harness.Daemon) []string {
-	ctx, client := context.Background(), ec2.NewFromConfig(d.Config())
-	vpc, err := client.CreateVpc(ctx, &ec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})
-	if err != nil {
-		panic(err)
-	}
-	var subnets []string
-	for i, zone := range []string{"a", "b"} {
-		out, err := client.CreateSubnet(ctx, &ec2.CreateSubnetInput{
-			VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/17", 128*i)),
-			AvailabilityZone: aws.String(harness.Region + zone),
-		})
-		if err != nil {
-			panic(err)
-		}
-		subnets = append(subnets, *out.Subnet.SubnetId)
-	}
-	return subnets
 }
 
 // kwok measures kwok's own program with a bare control plane.

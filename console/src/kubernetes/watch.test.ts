@@ -85,3 +85,28 @@ test("a list that fails says why, and is tried again", async () => {
   expect(seen.at(-1)?.error).toBeNull();
   stop();
 });
+
+test("a long list is told of as it is read, with what is kept of each object", async () => {
+  vi.useFakeTimers();
+  const page = (names: string[], next?: string) => ({
+    apiVersion: "v1",
+    kind: "PodList",
+    metadata: { resourceVersion: "1", continue: next },
+    items: names.map((name) => pod(name, "1")),
+  });
+  let readSecond: (list: ReturnType<typeof page>) => void = () => undefined;
+  const second = new Promise<ReturnType<typeof page>>((resolve) => (readSecond = resolve));
+  const list = vi.fn().mockResolvedValueOnce(page(["a"], "more")).mockReturnValueOnce(second);
+  const open = () => Promise.resolve(new Socket({}));
+  const seen: Watched<string>[] = [];
+  const client = { list, open } as unknown as KubernetesClient;
+  const pick = ({ kind, metadata }: KubernetesObject) => `${kind} ${metadata.name}`;
+  const stop = follow<KubernetesObject, string>(client, pods, "default", {}, (w) => seen.push(w), pick);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(seen.at(-1)).toEqual({ items: ["Pod a"], loading: true, error: null });
+  readSecond(page(["b"]));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(seen.at(-1)).toEqual({ items: ["Pod a", "Pod b"], loading: false, error: null });
+  expect(seen).toHaveLength(2);
+  stop();
+});

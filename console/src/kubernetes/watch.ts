@@ -22,16 +22,22 @@ const lastDelay = 15_000;
 /** What changes together is shown together, in milliseconds. */
 const frame = 50;
 
-/** Follow lists and watches a resource until it is stopped, and tells what is there whenever that changes. */
-export function follow<T extends KubernetesObject>(
+/**
+ * Follow lists and watches a resource until it is stopped, and tells what is there whenever that changes: while a long
+ * list is read for the first time, what has been read of it, too. Pick returns what is kept of an object; of ten
+ * thousand pods, those who show a few fields keep no more.
+ */
+export function follow<T extends KubernetesObject, P = T>(
   client: KubernetesClient,
   resource: Resource,
   namespace: string | undefined,
   options: ListOptions,
-  tell: (watched: Watched<T>) => void,
+  tell: (watched: Watched<P>) => void,
+  pick: (object: T) => P = (object) => object as unknown as P,
 ): () => void {
   const stop = new AbortController();
-  const items = new Map<string, T>();
+  const items = new Map<string, P>();
+  let complete = false;
   let socket: WebSocket | undefined;
   let pending: ReturnType<typeof setTimeout> | undefined;
   let wait: ReturnType<typeof setTimeout> | undefined;
@@ -40,7 +46,7 @@ export function follow<T extends KubernetesObject>(
   const show = (error: Error | null = null) => {
     clearTimeout(pending);
     pending = undefined;
-    if (!stop.signal.aborted) tell({ items: [...items.values()], loading: false, error });
+    if (!stop.signal.aborted) tell({ items: [...items.values()], loading: !complete && error === null, error });
   };
   const showSoon = () => {
     pending ??= setTimeout(show, frame);
@@ -54,20 +60,24 @@ export function follow<T extends KubernetesObject>(
 
   const list = async (): Promise<void> => {
     try {
-      const seen = new Map<string, T>();
+      const seen = new Map<string, P>();
       let next: string | undefined;
       let version: string;
       do {
         const page = await client.list<T>(resource, namespace, { limit: 500, ...options, continue: next }, stop.signal);
         const { apiVersion, kind } = page;
         for (const item of page.items) {
-          seen.set(item.metadata.uid, { ...item, apiVersion, kind: kind.replace(/List$/, "") });
+          const picked = pick({ ...item, apiVersion, kind: kind.replace(/List$/, "") });
+          seen.set(item.metadata.uid, picked);
+          if (!complete) items.set(item.metadata.uid, picked);
         }
+        if (!complete) showSoon();
         next = page.metadata.continue === "" ? undefined : page.metadata.continue;
         version = page.metadata.resourceVersion;
       } while (next !== undefined);
       items.clear();
       for (const [uid, item] of seen) items.set(uid, item);
+      complete = true;
       show();
       await watch(version);
     } catch (error) {
@@ -99,7 +109,7 @@ export function follow<T extends KubernetesObject>(
       version = object.metadata.resourceVersion;
       if (type === "BOOKMARK") return;
       if (type === "DELETED") items.delete(object.metadata.uid);
-      else items.set(object.metadata.uid, object);
+      else items.set(object.metadata.uid, pick(object));
       showSoon();
     };
     socket.onclose = () => {
@@ -120,20 +130,22 @@ export function follow<T extends KubernetesObject>(
 
 const nothing: Watched<never> = { items: [], loading: true, error: null };
 
-/** UseWatch follows a resource: useWatch("web", pods, "default"). */
-export function useWatch<T extends KubernetesObject>(
+/** UseWatch follows a resource: useWatch("web", pods, "default"). Pick is a function of the module, if there is one. */
+export function useWatch<T extends KubernetesObject, P = T>(
   cluster: string,
   resource: Resource,
   namespace?: string,
   options: ListOptions = {},
-): Watched<T> {
+  pick?: (object: T) => P,
+): Watched<P> {
   const client = useKubernetes(cluster);
   const key = JSON.stringify([resource, namespace, options]);
-  const [state, setState] = useState<{ client: KubernetesClient; key: string; watched: Watched<T> } | null>(null);
+  const [state, setState] = useState<{ client: KubernetesClient; key: string; watched: Watched<P> } | null>(null);
   useEffect(() => {
     const [of, within, selected] = JSON.parse(key) as [Resource, string | null, ListOptions];
-    return follow<T>(client, of, within ?? undefined, selected, (watched) => setState({ client, key, watched }));
-  }, [client, key]);
+    const tell = (watched: Watched<P>) => setState({ client, key, watched });
+    return follow<T, P>(client, of, within ?? undefined, selected, tell, pick);
+  }, [client, key, pick]);
   return state?.client === client && state.key === key ? state.watched : nothing;
 }
 

@@ -1,7 +1,7 @@
 import { memo } from "react";
 import { colors, dotClassOf, dotColors, kindColors, kindNames, stateColor } from "./colors";
 import { count, dotAt, interfaceHeight, type PlacedCard, cardTitle } from "./layout";
-import type { Address, Interface } from "./network";
+import type { Address, Card, Interface } from "./network";
 import type { Detail } from "./view";
 
 export type Mark = "none" | "selected" | "related" | "path";
@@ -56,8 +56,7 @@ function CardViewNow({ placed, detail, mark, address, onSelect }: Props) {
     count(card.pods, "pod"),
   ];
   const subtitle = [kindNames[card.kind].replace(" network interface", ""), card.state].filter(Boolean).join(", ");
-  const text = detail === "cards" || detail === "addresses";
-  let eniY = cardTitle;
+  const tops = topsOf(card);
   return (
     <g transform={`translate(${x} ${y})`}>
       <g
@@ -73,38 +72,35 @@ function CardViewNow({ placed, detail, mark, address, onSelect }: Props) {
           style={{ fill: mark === "selected" ? colors.selectedBox : colors.box, stroke: markColors[mark] }}
         />
         <rect width={6} height={height} rx={3} style={{ fill: attention ?? kindColors[card.kind] }} />
-        {text ? (
-          <>
-            <text x={14} y={16} fontSize={12} fontWeight={700} style={{ fill: colors.text }}>
-              {clip(card.title, 25)}
-            </text>
-            <text x={14} y={31} fontSize={11} style={{ fill: attention ?? colors.secondary }}>
-              {clip(subtitle, 29)}
-            </text>
-          </>
-        ) : (
-          <text x={14} y={height / 2 + 10} fontSize={28} style={{ fill: colors.text }}>
-            {card.pods > 0 ? card.pods : ""}
-          </text>
-        )}
+        <text x={14} y={16} fontSize={12} fontWeight={700} style={{ fill: colors.text }}>
+          {clip(card.title, 25)}
+        </text>
+        <text x={14} y={31} fontSize={11} style={{ fill: attention ?? colors.secondary }}>
+          {clip(subtitle, 29)}
+        </text>
       </g>
-      {text &&
-        card.interfaces.map((eni) => {
-          const at = eniY;
-          eniY += interfaceHeight(eni);
-          return (
-            <InterfaceView
-              key={eni.id}
-              eni={eni}
-              y={at}
-              close={detail === "addresses"}
-              address={address}
-              onSelect={onSelect}
-            />
-          );
-        })}
+      {card.interfaces.map((eni, i) => (
+        <InterfaceView
+          key={eni.id}
+          eni={eni}
+          y={tops[i] ?? 0}
+          close={detail === "addresses"}
+          address={address}
+          onSelect={onSelect}
+        />
+      ))}
     </g>
   );
+}
+
+/** TopsOf returns where the network interfaces of a card begin. */
+function topsOf({ interfaces }: Card): number[] {
+  let y = cardTitle;
+  return interfaces.map((eni) => {
+    const top = y;
+    y += interfaceHeight(eni);
+    return top;
+  });
 }
 
 // What is drawn depends on no more than this: the objects themselves are new whenever something is read again.

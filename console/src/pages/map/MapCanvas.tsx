@@ -1,13 +1,27 @@
-import { useEffect, useMemo, useRef } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
+import { CardBoxes } from "./CardBoxes";
 import { button, CardView, clip, type Mark, markColors } from "./CardView";
 import { colors } from "./colors";
-import { type Box, count, type Layout, type PlacedChip, type PlacedSubnet } from "./layout";
+import { type Box, count, type Layout, type PlacedCard, type PlacedChip, type PlacedSubnet } from "./layout";
 import "./map.css";
-import { cardsInView, detailAt, fit, moved, overlaps, type Size, type View, windowOf, zoomAt } from "./view";
+import {
+  cardsIn,
+  type Detail,
+  detailAt,
+  type Drawn,
+  drawnOf,
+  fit,
+  moved,
+  overlaps,
+  type Size,
+  type View,
+  type ViewStore,
+  zoomAt,
+} from "./view";
 
 interface Props {
   layout: Layout;
-  view: View;
+  store: ViewStore;
   size: Size;
   selected?: string;
   address?: string;
@@ -24,11 +38,12 @@ interface Props {
 const step = 80;
 
 /** MapCanvas draws the part of the map that is in view, as much of it as can be read. */
-export function MapCanvas(props: Props) {
-  const { layout, view, size, selected, address, related, path, analyzed, onView, onSelect } = props;
+export function MapCanvas({ store, ...props }: Props) {
+  const { layout, size, onView, onSelect } = props;
+  const whole = useMemo(() => fit(layout, size), [layout, size]);
+  const view = useSyncExternalStore(store.subscribe, store.get) ?? whole;
   const svg = useRef<SVGSVGElement>(null);
   const dragged = useRef({ pointer: -1, x: 0, y: 0, far: false });
-  const onPath = useMemo(() => new Set(analyzed), [analyzed]);
 
   // React's own listener of wheels cannot keep the page from scrolling.
   useEffect(() => {
@@ -80,15 +95,8 @@ export function MapCanvas(props: Props) {
     dragged.current.pointer = -1;
   };
 
-  const window = windowOf(view, size);
-  const detail = detailAt(view.scale);
-  const cards = cardsInView(layout, window, detail);
-  const markOf = (id: string, ...more: string[]): Mark => {
-    const ids = [id, ...more];
-    if (selected !== undefined && ids.includes(selected)) return "selected";
-    if (ids.some((each) => onPath.has(each))) return "path";
-    return ids.some((each) => related.has(each)) ? "related" : "none";
-  };
+  const { x, y, width, height, scale } = drawnOf(view, size);
+  const drawn = useMemo(() => ({ x, y, width, height, scale }), [x, y, width, height, scale]);
   return (
     <svg
       ref={svg}
@@ -108,64 +116,109 @@ export function MapCanvas(props: Props) {
       }}
     >
       <g transform={`translate(${view.left} ${view.top}) scale(${view.scale})`}>
-        {layout.networks
-          .filter((network) => overlaps(network, window))
-          .map((placed) => {
-            const { network, zones, chips } = placed;
-            const title = `VPC ${network.name}`;
-            return (
-              <g key={network.id}>
-                <g {...button(`${title}, ${network.cidrs.join(", ")}`, () => onSelect(network.id))}>
-                  <Frame box={placed} mark={markOf(network.id)} fill={colors.box} scale={view.scale} />
-                  <Title box={placed} scale={view.scale} title={title} subtitle={network.cidrs.join(", ")} />
-                </g>
-                {zones.map((zone) => (
-                  <g key={zone.name}>
-                    <Frame box={zone} mark="none" fill="transparent" dashed scale={view.scale} />
-                    <Title box={zone} scale={view.scale} title={zone.name} subtitle="Availability Zone" />
-                    {zone.subnets
-                      .filter((subnet) => overlaps(subnet, window))
-                      .map((subnet) => (
-                        <SubnetView
-                          key={subnet.subnet.id}
-                          placed={subnet}
-                          mark={markOf(subnet.subnet.id)}
-                          counts={detail === "counts"}
-                          scale={view.scale}
-                          onSelect={onSelect}
-                        />
-                      ))}
-                  </g>
-                ))}
-                {chips
-                  .filter((chip) => overlaps(chip, window))
-                  .map((chip) => (
-                    <ChipView
-                      key={chip.id}
-                      chip={chip}
-                      mark={markOf(chip.id)}
-                      text={detail !== "counts"}
-                      onSelect={onSelect}
-                    />
-                  ))}
-              </g>
-            );
-          })}
-        {cards.map((placed) => (
-          <CardView
-            key={placed.card.id}
-            placed={placed}
-            detail={detail}
-            mark={markOf(placed.card.id, ...placed.card.interfaces.map(({ id }) => id))}
-            address={placed.card.interfaces.some(({ id }) => id === selected) ? address : undefined}
-            onSelect={onSelect}
-          />
-        ))}
-        <PathLine layout={layout} path={path} scale={view.scale} />
+        <Scene {...props} drawn={drawn} detail={detailAt(view.scale)} />
       </g>
     </svg>
   );
 }
+
+interface SceneProps extends Omit<Props, "store" | "size" | "onView"> {
+  drawn: Drawn;
+  detail: Detail;
+}
+
+/** Scene is what does not change while the view moves a little. */
+const Scene = memo(function Scene(props: SceneProps) {
+  const { layout, drawn, detail, selected, address, related, path, analyzed, onSelect } = props;
+  const { scale } = drawn;
+  const onPath = useMemo(() => new Set(analyzed), [analyzed]);
+  const markOf = useCallback(
+    (...ids: string[]): Mark => {
+      if (selected !== undefined && ids.includes(selected)) return "selected";
+      if (ids.some((each) => onPath.has(each))) return "path";
+      return ids.some((each) => related.has(each)) ? "related" : "none";
+    },
+    [selected, onPath, related],
+  );
+  const markOfCard = useCallback(
+    ({ card }: PlacedCard) => markOf(card.id, ...card.interfaces.map(({ id }) => id)),
+    [markOf],
+  );
+  const networks = layout.networks.filter((network) => overlaps(network, drawn));
+  const subnets = networks.flatMap(({ zones }) => zones.flatMap((zone) => zone.subnets));
+  const withCards = detail === "counts" ? [] : subnets.filter((subnet) => overlaps(subnet, drawn));
+  return (
+    <>
+      {networks.map((placed) => {
+        const { network, zones, chips } = placed;
+        const title = `VPC ${network.name}`;
+        return (
+          <g key={network.id}>
+            <g {...button(`${title}, ${network.cidrs.join(", ")}`, () => onSelect(network.id))}>
+              <Frame box={placed} mark={markOf(network.id)} fill={colors.box} scale={scale} />
+              <Title box={placed} scale={scale} title={title} subtitle={network.cidrs.join(", ")} />
+            </g>
+            {zones.map((zone) => (
+              <g key={zone.name}>
+                <Frame box={zone} mark="none" fill="transparent" dashed scale={scale} />
+                <Title box={zone} scale={scale} title={zone.name} subtitle="Availability Zone" />
+                {zone.subnets
+                  .filter((subnet) => overlaps(subnet, drawn))
+                  .map((subnet) => (
+                    <SubnetView
+                      key={subnet.subnet.id}
+                      placed={subnet}
+                      mark={markOf(subnet.subnet.id)}
+                      counts={detail === "counts"}
+                      scale={scale}
+                      onSelect={onSelect}
+                    />
+                  ))}
+              </g>
+            ))}
+            {chips
+              .filter((chip) => overlaps(chip, drawn))
+              .map((chip) => (
+                <ChipView
+                  key={chip.id}
+                  chip={chip}
+                  mark={markOf(chip.id)}
+                  text={detail !== "counts"}
+                  onSelect={onSelect}
+                />
+              ))}
+          </g>
+        );
+      })}
+      {detail === "boxes"
+        ? withCards.map((subnet) => (
+            <CardBoxes
+              key={subnet.subnet.id}
+              cards={subnet.cards}
+              numbers={scale >= numbersFrom}
+              markOf={markOfCard}
+              onSelect={onSelect}
+            />
+          ))
+        : withCards.flatMap((subnet) =>
+            cardsIn(subnet, drawn).map((placed) => (
+              <CardView
+                key={placed.card.id}
+                placed={placed}
+                detail={detail}
+                mark={markOfCard(placed)}
+                address={placed.card.interfaces.some(({ id }) => id === selected) ? address : undefined}
+                onSelect={onSelect}
+              />
+            )),
+          )}
+      <PathLine layout={layout} path={path} scale={scale} />
+    </>
+  );
+});
+
+/** The scale from which on the numbers in boxes can be read. */
+const numbersFrom = 0.25;
 
 interface FrameProps {
   box: Box;

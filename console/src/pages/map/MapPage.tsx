@@ -27,7 +27,7 @@ import { usePods } from "./pods";
 import { idsOf, wayOf } from "./reachability";
 import { type Ends, ReachabilityForm } from "./ReachabilityForm";
 import { relatedTo, type Thing, thingsOf, titleOf } from "./things";
-import { centerOn, fit, type Size, type View, zoomAt } from "./view";
+import { centerOn, fit, newViewStore, type Size, type View, zoomAt } from "./view";
 
 const noFacts: Network[] = [];
 
@@ -36,7 +36,6 @@ export default function MapPage() {
   const { session } = useSession();
   const [parameters, setParameters] = useSearchParams();
   const vpc = parameters.get("vpc") ?? "";
-  const { facts, errors, retry } = useFacts();
   const clusters = useClusters();
   const inVpcs = useMemo(
     () =>
@@ -47,6 +46,7 @@ export default function MapPage() {
   );
   const followed = usePods(inVpcs);
   const pods = useDeferredValue(followed.pods);
+  const { facts, errors, retry } = useFacts(pods);
   const networks = useMemo(() => (facts === undefined ? noFacts : networksOf(facts, pods)), [facts, pods]);
   const shown = useMemo(() => networks.filter(({ id }) => vpc === "" || id === vpc), [networks, vpc]);
   const layout = useMemo(() => layOut(shown), [shown]);
@@ -62,11 +62,10 @@ export default function MapPage() {
   const analyzed = useMemo(() => idsOf(analysis), [analysis]);
 
   const [frame, size] = useSize();
-  const [view, setView] = useState<View>();
-  const current = view ?? fit(layout, size);
+  const [store] = useState(newViewStore);
   const onView = useCallback(
-    (change: (before: View) => View) => setView((before) => change(before ?? fit(layout, size))),
-    [layout, size],
+    (change: (before: View) => View) => store.set(change(store.get() ?? fit(layout, size))),
+    [layout, size, store],
   );
   const onSelect = useCallback((id: string | undefined, address?: string) => {
     setSelection(id === undefined ? undefined : { id, address });
@@ -168,7 +167,7 @@ export default function MapPage() {
           options={vpcOptions}
           onChange={({ detail }) => {
             const next = detail.selectedOption.value ?? "";
-            setView(undefined);
+            store.set(undefined);
             setParameters(next === "" ? {} : { vpc: next });
           }}
         />
@@ -183,7 +182,7 @@ export default function MapPage() {
           ariaLabel="Zoom out"
           onClick={() => onView((before) => zoomAt(before, 1 / 1.5, size.width / 2, size.height / 2))}
         />
-        <Button iconName="zoom-to-fit" ariaLabel="Show all" onClick={() => setView(undefined)} />
+        <Button iconName="zoom-to-fit" ariaLabel="Show all" onClick={() => store.set(undefined)} />
       </SpaceBetween>
       {facts === undefined && <Loading what="network" />}
       {facts !== undefined && shown.length === 0 && <Box textAlign="center">No VPCs in this region.</Box>}
@@ -191,7 +190,7 @@ export default function MapPage() {
         {facts !== undefined && shown.length > 0 && (
           <MapCanvas
             layout={layout}
-            view={current}
+            store={store}
             size={size}
             selected={selection?.id}
             address={selection?.address}

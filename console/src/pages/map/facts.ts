@@ -1,6 +1,7 @@
 // What the map reads: EC2, Elastic Load Balancing, and the pods of clusters.
 import {
   EC2Client,
+  type NetworkInterface,
   paginateDescribeEgressOnlyInternetGateways,
   paginateDescribeInstances,
   paginateDescribeInternetGateways,
@@ -31,9 +32,17 @@ import { describeEach } from "../../aws/describe";
 import { awsKey, slow, useAwsPages } from "../../aws/queries";
 import { awsCommand, type Command, eachInTurn, kubectlCommand, Variable } from "../../commands/command";
 import { useSession } from "../../session/SessionProvider";
-import { type Facts, loadBalancerPath, type LoadBalancer, type Target } from "./network";
+import { addressesOf, type Facts, loadBalancerPath, type LoadBalancer, type Pod, type Target } from "./network";
 
-const live = { poll: slow / 2 };
+const soon = slow / 2;
+const each = 20;
+
+/** PollOf returns when a list is read again: a long one, which takes the browser and the daemon longer, later. */
+export function pollOf(length: number): number {
+  return Math.max(soon, each * length);
+}
+
+const live = { poll: (answer?: unknown[]) => pollOf(answer?.length ?? 0) };
 
 /** The network of the region. What cannot be read is missing, and its error says why. */
 export interface Read {
@@ -43,8 +52,28 @@ export interface Read {
   retry: () => void;
 }
 
-/** UseFacts reads the network of the region again and again. */
-export function useFacts(): Read {
+/** Addresses returns those of network interfaces, prefixes among them, by "VPC address". */
+const addressesIn = new WeakMap<NetworkInterface[], Set<string>>();
+function addresses(interfaces: NetworkInterface[]): Set<string> {
+  const known = addressesIn.get(interfaces);
+  if (known !== undefined) return known;
+  const found = new Set<string>();
+  for (const { VpcId: vpc = "", PrivateIpAddresses = [], Ipv4Prefixes = [] } of interfaces) {
+    for (const { PrivateIpAddress: ip = "" } of PrivateIpAddresses) found.add(`${vpc} ${ip}`);
+    for (const { Ipv4Prefix = "" } of Ipv4Prefixes) for (const ip of addressesOf(Ipv4Prefix)) found.add(`${vpc} ${ip}`);
+  }
+  addressesIn.set(interfaces, found);
+  return found;
+}
+
+/** HasStrangers reports whether a pod has an address that no network interface has: nodes come, which EC2 tells of. */
+export function hasStrangers(interfaces: NetworkInterface[], pods: Pod[]): boolean {
+  const known = addresses(interfaces);
+  return pods.some(({ vpc, ip }) => !known.has(`${vpc} ${ip}`));
+}
+
+/** UseFacts reads the network of the region again and again: soon, where pods are behind addresses that are new. */
+export function useFacts(pods: Pod[]): Read {
   const vpcs = useAwsPages(EC2Client, paginateDescribeVpcs, {}, (page) => page.Vpcs, live);
   const subnets = useAwsPages(EC2Client, paginateDescribeSubnets, {}, (page) => page.Subnets, live);
   const routeTables = useAwsPages(EC2Client, paginateDescribeRouteTables, {}, (page) => page.RouteTables, live);
@@ -63,19 +92,20 @@ export function useFacts(): Read {
     live,
   );
   const natGateways = useAwsPages(EC2Client, paginateDescribeNatGateways, {}, (page) => page.NatGateways, live);
-  const instances = useAwsPages(
-    EC2Client,
-    paginateDescribeInstances,
-    {},
-    (page) => page.Reservations?.flatMap(({ Instances }) => Instances ?? []),
-    live,
-  );
   const interfaces = useAwsPages(
     EC2Client,
     paginateDescribeNetworkInterfaces,
     {},
     (page) => page.NetworkInterfaces,
-    live,
+    { poll: (answer = []) => (hasStrangers(answer, pods) ? soon : pollOf(answer.length)) },
+  );
+  const strangers = useMemo(() => hasStrangers(interfaces.data ?? [], pods), [interfaces.data, pods]);
+  const instances = useAwsPages(
+    EC2Client,
+    paginateDescribeInstances,
+    {},
+    (page) => page.Reservations?.flatMap(({ Instances }) => Instances ?? []),
+    strangers ? { poll: soon } : live,
   );
   const securityGroups = useAwsPages(
     EC2Client,

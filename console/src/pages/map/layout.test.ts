@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { boxPaths } from "./CardBoxes";
 import { factsOf, noFacts } from "./fixture";
 import { type Box, layOut } from "./layout";
 import { networksOf } from "./network";
-import { cardsInView, centerOn, detailAt, fit, overlaps, windowOf, zoomAt } from "./view";
+import { cardAt, cardsIn, centerOn, detailAt, drawnOf, fit, moved, overlaps, windowOf, zoomAt } from "./view";
 
 function inside(outer: Box, inner: Box): boolean {
   return (
@@ -50,18 +51,44 @@ test("a region without VPCs is an empty map", () => {
   expect(layOut(networksOf(noFacts(), []))).toMatchObject({ width: 0, height: 0, networks: [] });
 });
 
-test("of 1,000 nodes only those in view are drawn, and none where they are too small", () => {
+test("of 1,000 nodes only those in view are drawn as cards", () => {
   const layout = mapOf(1000, 10);
   const size = { width: 1600, height: 900 };
   const whole = fit(layout, size);
-  expect(cardsInView(layout, windowOf(whole, size), "counts")).toEqual([]);
   expect(inside(windowOf(whole, size), layout)).toBe(true);
   const box = layout.boxes.get("i-500");
   if (box === undefined) throw new Error("the instance has no box");
   const near = centerOn(whole, box, size);
-  const drawn = cardsInView(layout, windowOf(near, size), detailAt(near.scale));
-  expect(drawn.some(({ card }) => card.id === "i-500")).toBe(true);
-  expect(drawn.length).toBeLessThan(150);
+  expect(detailAt(near.scale)).toBe("addresses");
+  const subnets = layout.networks.flatMap(({ zones }) => zones.flatMap((zone) => zone.subnets));
+  const cards = subnets.flatMap((subnet) => cardsIn(subnet, drawnOf(near, size)));
+  expect(cards.some(({ card }) => card.id === "i-500")).toBe(true);
+  expect(cards.length).toBeLessThan(200);
+  expect(cardAt(subnets.flatMap((subnet) => subnet.cards), box.x + 1, box.y + 1)?.card.id).toBe("i-500");
+});
+
+test("what is drawn stays the same while the view moves a little", () => {
+  const size = { width: 1600, height: 900 };
+  const view = { scale: 0.3, left: 10, top: 20 };
+  const drawn = drawnOf(view, size);
+  expect(inside(drawn, windowOf(view, size))).toBe(true);
+  expect(drawnOf(moved(view, 100, 50), size)).toEqual(drawnOf(moved(view, 105, 55), size));
+  expect(drawnOf(zoomAt(view, 1.01, 0, 0), size).scale).toBe(drawn.scale);
+  const far = moved(view, 1000, 0);
+  expect(inside(drawnOf(far, size), windowOf(far, size))).toBe(true);
+});
+
+test("boxes of one color are one path", () => {
+  const layout = mapOf(1000, 10);
+  const [network] = layout.networks;
+  const cards = network?.zones[0]?.subnets[0]?.cards ?? [];
+  expect(cards).toHaveLength(334);
+  const { boxes, stripes } = boxPaths(cards, ({ card }) => (card.id === "i-3" ? "selected" : "none"));
+  expect(boxes.map(([mark, path]) => [mark, path.split("M").length - 1])).toEqual([
+    ["none", 333],
+    ["selected", 1],
+  ]);
+  expect(stripes).toHaveLength(1);
 });
 
 test("zooming keeps the point below the pointer", () => {

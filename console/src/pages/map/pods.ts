@@ -27,15 +27,13 @@ export interface FollowedPods {
 /** UsePods follows the pods of clusters. Pods that ended have no address any more, and are left out. */
 export function usePods(clusters: ClusterInVpc[]): FollowedPods {
   const { session } = useSession();
-  const [watched, setWatched] = useState(new Map<string, Watched<PodObject>>());
+  const [watched, setWatched] = useState(new Map<string, Watched<Pod>>());
   const key = JSON.stringify(clusters.map(({ name, vpc }) => [name, vpc]).sort());
   useEffect(() => {
-    const names = (JSON.parse(key) as [string, string][]).map(([name]) => name);
-    const stops = names.map((name) => {
+    const stops = (JSON.parse(key) as [string, string][]).map(([name, vpc]) => {
       const client = new KubernetesClient(name, session.region, newTokenSource(session, name));
-      return follow<PodObject>(client, pods, undefined, {}, (each) =>
-        setWatched((before) => new Map(before).set(name, each)),
-      );
+      const tell = (each: Watched<Pod>) => setWatched((before) => new Map(before).set(name, each));
+      return follow<PodObject, Pod>(client, pods, undefined, {}, tell, (pod) => podOf(name, vpc, pod));
     });
     return () => {
       for (const stop of stops) stop();
@@ -43,25 +41,25 @@ export function usePods(clusters: ClusterInVpc[]): FollowedPods {
     };
   }, [key, session]);
   return useMemo(() => {
-    const vpcs = new Map(JSON.parse(key) as [string, string][]);
     const found: FollowedPods = { pods: [], errors: new Map() };
     for (const [cluster, { items, error }] of watched) {
       if (error !== null) found.errors.set(cluster, error);
-      for (const { metadata, spec, status } of items) {
-        const { podIP: ip = "", phase = "" } = status ?? {};
-        if (ip === "" || phase === "Succeeded" || phase === "Failed") continue;
-        found.pods.push({
-          uid: metadata.uid,
-          cluster,
-          vpc: vpcs.get(cluster) ?? "",
-          namespace: metadata.namespace ?? "",
-          name: metadata.name,
-          phase,
-          node: spec?.nodeName ?? "",
-          ip,
-        });
-      }
+      for (const pod of items) if (pod.ip !== "" && !/^(Succeeded|Failed)$/.test(pod.phase)) found.pods.push(pod);
     }
     return found;
-  }, [key, watched]);
+  }, [watched]);
+}
+
+/** PodOf returns what the map keeps of a pod. */
+function podOf(cluster: string, vpc: string, { metadata, spec, status }: PodObject): Pod {
+  return {
+    uid: metadata.uid,
+    cluster,
+    vpc,
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    phase: status?.phase ?? "",
+    node: spec?.nodeName ?? "",
+    ip: status?.podIP ?? "",
+  };
 }

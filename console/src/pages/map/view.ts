@@ -1,5 +1,5 @@
 // What of the map is in view, and how large.
-import type { Box, Layout, PlacedCard } from "./layout";
+import type { Box, PlacedCard, PlacedSubnet } from "./layout";
 
 /** A point (x, y) of the map is at (x * scale + left, y * scale + top) on the screen. */
 export interface View {
@@ -13,7 +13,7 @@ export interface Size {
   height: number;
 }
 
-/** How much of cards is drawn: nothing but their number, boxes, boxes with text and dots, dots that can be chosen. */
+/** How much of cards is drawn: their number alone, boxes, boxes with text and dots, dots that can be chosen. */
 export type Detail = "counts" | "boxes" | "cards" | "addresses";
 
 const smallest = 0.02;
@@ -22,7 +22,7 @@ const largest = 3;
 /** DetailAt returns what can be read at a scale. */
 export function detailAt(scale: number): Detail {
   if (scale < 0.12) return "counts";
-  if (scale < 0.4) return "boxes";
+  if (scale < 0.55) return "boxes";
   return scale < 0.9 ? "cards" : "addresses";
 }
 
@@ -71,18 +71,65 @@ export function windowOf(view: View, size: Size): Box {
   };
 }
 
+/** The part of the map that is drawn. It is more than what is in view, and the same while the view moves in it. */
+export interface Drawn extends Box {
+  /** About that of the view: what has one width on the screen at any scale, such as a line, is drawn for this one. */
+  scale: number;
+}
+
+const scaleStep = 1.25;
+/** What is drawn ends at multiples of this part of the width and height that are in view. */
+const cell = 1 / 4;
+
+/** DrawnOf returns what is drawn for a view. */
+export function drawnOf(view: View, size: Size): Drawn {
+  const scale = scaleStep ** Math.round(Math.log(view.scale) / Math.log(scaleStep));
+  const { x, y, width, height } = windowOf(view, size);
+  const [across, down] = [(cell * size.width) / scale, (cell * size.height) / scale];
+  const [left, top] = [Math.floor(x / across) * across, Math.floor(y / down) * down];
+  return {
+    scale,
+    x: left,
+    y: top,
+    width: Math.ceil((x + width) / across) * across - left,
+    height: Math.ceil((y + height) / down) * down - top,
+  };
+}
+
+/** The view of a map, apart from the page: that is not rendered again with each frame in which the map moves. */
+export interface ViewStore {
+  /** Undefined shows all. */
+  get: () => View | undefined;
+  set: (view: View | undefined) => void;
+  subscribe: (changed: () => void) => () => void;
+}
+
+export function newViewStore(): ViewStore {
+  let view: View | undefined;
+  const subscribers = new Set<() => void>();
+  return {
+    get: () => view,
+    set: (next) => {
+      view = next;
+      for (const changed of subscribers) changed();
+    },
+    subscribe: (changed) => {
+      subscribers.add(changed);
+      return () => subscribers.delete(changed);
+    },
+  };
+}
+
 export function overlaps(a: Box, b: Box): boolean {
   return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
-/** CardsInView returns the cards to draw: none where only their numbers are shown. */
-export function cardsInView(layout: Layout, window: Box, detail: Detail): PlacedCard[] {
-  if (detail === "counts") return [];
-  return layout.networks
-    .filter((network) => overlaps(network, window))
-    .flatMap(({ zones }) => zones)
-    .flatMap(({ subnets }) => subnets)
-    .filter((subnet) => overlaps(subnet, window))
-    .flatMap(({ cards }) => cards)
-    .filter((card) => overlaps(card, window));
+/** CardsIn returns the cards of a subnet that a part of the map has. */
+export function cardsIn({ cards }: PlacedSubnet, window: Box): PlacedCard[] {
+  return cards.filter((card) => overlaps(card, window));
+}
+
+/** CardAt returns the card at a point of the map. */
+export function cardAt(cards: PlacedCard[], x: number, y: number): PlacedCard | undefined {
+  return cards.find((card) => overlaps(card, { x, y, width: 0, height: 0 }));
 }
