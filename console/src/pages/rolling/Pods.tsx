@@ -8,11 +8,11 @@ import type { Pod } from "./objects";
 type PodState = "blocked" | "terminating" | "starting" | "ready" | "stays";
 
 const names: Record<PodState, string> = {
-  ready: "Ready",
-  starting: "Not ready",
-  terminating: "Terminating",
-  blocked: "Held back by a budget",
-  stays: "Ends with its node",
+  ready: "ready",
+  starting: "not ready",
+  terminating: "terminating",
+  blocked: "held back by a budget",
+  stays: "DaemonSet or static",
 };
 
 const colors: Record<PodState, string> = {
@@ -57,7 +57,7 @@ export function Pods({ pods, blocked }: { pods: Pod[]; blocked: Set<string> }) {
   const states = pods.map((pod) => podStateOf(pod, blocked));
   const counts = (Object.keys(names) as PodState[]).flatMap((state) => {
     const n = states.filter((each) => each === state).length;
-    return n === 0 ? [] : [`${n} ${names[state].toLowerCase()}`];
+    return n === 0 ? [] : [`${n} ${names[state]}`];
   });
   const text = pods.length === 0 ? "No pods" : `${count(pods.length, "pod")}: ${counts.join(", ")}`;
   const rows = Math.ceil(pods.length / perRow);
@@ -91,7 +91,7 @@ export function PodLegend() {
           <svg width={14} height={14} aria-hidden="true">
             <Mark state={state} x={0} y={0} />
           </svg>{" "}
-          {names[state]}
+          {names[state].charAt(0).toUpperCase() + names[state].slice(1)}
         </Box>
       ))}
     </SpaceBetween>

@@ -91,13 +91,13 @@ export default function RollingUpdatePage() {
         {update !== undefined && !rolling.isLast ? (
           <Alert>A later update has replaced these nodes. What is left of this one are the activities below.</Alert>
         ) : (
-          <>
+          <SpaceBetween size="l">
             {rolling.blockers.map((blocker) => (
               <BlockerAlert key={blocker.key} cluster={cluster} blocker={blocker} />
             ))}
             <Nodes cluster={cluster} members={rolling.members} blockers={rolling.blockers} />
             <Workloads cluster={cluster} workloads={rolling.workloads} />
-          </>
+          </SpaceBetween>
         )}
         <Happenings cluster={cluster} happenings={rolling.happenings} commands={commands} />
       </SpaceBetween>

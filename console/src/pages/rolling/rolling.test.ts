@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Node, Pod } from "./objects";
 import { happeningsOf, type KubernetesEvent, membersOf, progressOf, stepsOf, workloadsOf } from "./rolling";
 
-const submitted = new Date("2026-11-30T12:00:00Z");
+const submitted = new Date("2026-11-30T12:00:00.400Z");
 
 function instance(id: string, version: string, state = "InService"): Instance {
   return {
@@ -37,7 +37,7 @@ function pod(name: string, on: string, change: Partial<Pod> = {}): Pod {
 }
 
 const cordoned = { unschedulable: true, excluded: true };
-const fresh = { created: "2026-11-30T12:01:00Z" };
+const fresh = { created: "2026-11-30T12:00:00Z" };
 
 function group(version: string, instances: Instance[], change: Partial<AutoScalingGroup> = {}): AutoScalingGroup {
   return {

@@ -112,7 +112,8 @@ export function progressOf(
   members: Member[],
 ): Progress {
   if (update?.status !== "InProgress") return { failing: false };
-  const since = update.createdAt?.getTime() ?? 0;
+  const second = 1000; // Kubernetes has no finer times
+  const since = Math.floor((update.createdAt?.getTime() ?? 0) / second) * second;
   const old = members.filter((member) => member.old);
   if (old.length === 0) {
     // All is of one version: of the old one, before anything was launched, or of the new one, at the end.
