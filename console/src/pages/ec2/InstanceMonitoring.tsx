@@ -1,4 +1,5 @@
 import { useMemo } from "react";
+import { type Command, coracleCommand, eachInTurn, shellCommand } from "../../commands/command";
 import { MetricCharts } from "../../metrics/MetricCharts";
 import { instanceCharts } from "./monitoring";
 
@@ -10,21 +11,18 @@ export function InstanceMonitoring({ id }: { id: string }) {
       title="Monitoring"
       description="Metrics of CloudWatch, one data point a minute; the last three are what this machine spends."
       charts={charts}
-      commands={[{ title: "Files", text: filesOf(id) }]}
+      commands={filesOf(id)}
     />
   );
 }
 
+// What the kernel counts: CPU time and memory, of cgroup v1 and v2.
+const files = ["cpuacct.usage", "memory.usage_in_bytes", "cpu.stat", "memory.current"];
+
 /** FilesOf returns the commands that read what the kernel counts, on the machine of the daemon. */
-function filesOf(id: string): string {
-  return [
-    `# cgroup v1: CPU time in nanoseconds, memory in bytes`,
-    `cat /sys/fs/cgroup/cpuacct/coracle/*/${id}/cpuacct.usage`,
-    `cat /sys/fs/cgroup/memory/coracle/*/${id}/memory.usage_in_bytes`,
-    `# cgroup v2`,
-    `cat /sys/fs/cgroup/coracle/*/${id}/cpu.stat`,
-    `cat /sys/fs/cgroup/coracle/*/${id}/memory.current`,
-    `# network interfaces`,
-    `coracle exec ${id} -- cat /proc/net/dev`,
-  ].join("\n");
+function filesOf(id: string): Command[] {
+  const found = files.map((file) =>
+    shellCommand("Files", ["find", "/sys/fs/cgroup"], ["-path", `*/${id}/${file}`], ["-exec", "tail", "{}", "+"]),
+  );
+  return eachInTurn([...found, coracleCommand("exec", id, "--", "cat", "/proc/net/dev")]);
 }

@@ -7,7 +7,7 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import Table from "@cloudscape-design/components/table";
 import { useMemo, useState } from "react";
 import { useAwsPages } from "../../aws/queries";
-import { awsCommand } from "../../commands/command";
+import { awsCommand, coracleCommand, inTurn, shellCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { formatValue, type Unit } from "../../metrics/metrics";
 import { poll, useMetrics } from "../../metrics/useMetrics";
@@ -18,6 +18,16 @@ import { Tile } from "./Tile";
 // How long a metric of the disk goes without a data point, and more.
 const minutes = 15;
 const pageSize = 10;
+
+const dataDirectory = "/var/lib/coracle"; // unless --data-dir says otherwise
+const onMachine = (tool: string, ...options: string[]) => shellCommand("This machine", [tool], options);
+const machineCommand = inTurn(
+  onMachine("free", "-b"),
+  onMachine("nproc"),
+  onMachine("uptime"),
+  onMachine("df", "-B1", dataDirectory),
+  onMachine("du", "-sB1", dataDirectory),
+);
 
 const shown = (value: number | undefined, unit: Unit) => (value === undefined ? "-" : formatValue(value, unit));
 
@@ -40,8 +50,8 @@ export function CostTile() {
           ...awsCommand("cloudwatch", "get-metric-data", each, session.region),
           title: "Values",
         })),
-        { title: "coracle", text: "coracle status" },
-        { title: "This machine", text: "free -b\nnproc; uptime\ndf -B1 DATA-DIR; du -sB1 DATA-DIR/*" },
+        coracleCommand("status"),
+        machineCommand,
       ]}
       error={metrics.error ?? error}
       loading={metrics.data === undefined || (lines.length > 0 && data === undefined)}

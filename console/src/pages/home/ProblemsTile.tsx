@@ -12,7 +12,7 @@ import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Table from "@cloudscape-design/components/table";
 import { useDescribed } from "../../aws/describe";
 import { pollWhile, useAwsPages } from "../../aws/queries";
-import { awsCommand } from "../../commands/command";
+import { awsCommand, eachInTurn } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { useSession } from "../../session/SessionProvider";
 import { useClusters } from "../clusters/clusters";
@@ -103,7 +103,7 @@ export function ProblemsTile() {
   return (
     <Tile
       title="What is wrong"
-      commands={[{ title: "AWS CLI", text: commands.map(({ text }) => text).join("\n") }]}
+      commands={eachInTurn(commands)}
       error={all.map(({ error }) => error).find((error) => error !== null) ?? null}
       loading={all.some(({ data }) => data === undefined)}
       retry={() => void Promise.all(all.map((each) => each.refetch()))}

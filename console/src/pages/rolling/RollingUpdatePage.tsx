@@ -10,7 +10,7 @@ import type { StatusIndicatorProps } from "@cloudscape-design/components/status-
 import Steps from "@cloudscape-design/components/steps";
 import type { Nodegroup, Update } from "@aws-sdk/client-eks";
 import { useParams, useSearchParams } from "react-router";
-import { awsCommand, type Command, kubectlCommand } from "../../commands/command";
+import { awsCommand, type Command, eachInTurn, kubectlCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { Copyable } from "../../components/Copyable";
 import { ErrorAlert } from "../../components/ErrorAlert";
@@ -192,8 +192,8 @@ function BlockerAlert({ cluster, blocker }: { cluster: string; blocker: Blocker 
 }
 
 function commandsOf(cluster: string, nodegroupName: string, of: RollingUpdate, region: string): Command[] {
-  const eks = (operation: string, input: object) => awsCommand("eks", operation, input, region).text;
-  const autoscaling = (operation: string, input: object) => awsCommand("autoscaling", operation, input, region).text;
+  const eks = (operation: string, input: object) => awsCommand("eks", operation, input, region);
+  const autoscaling = (operation: string, input: object) => awsCommand("autoscaling", operation, input, region);
   const group = of.group?.AutoScalingGroupName;
   const updateId = of.update?.id;
   const aws = [
@@ -213,8 +213,5 @@ function commandsOf(cluster: string, nodegroupName: string, of: RollingUpdate, r
     kubectlCommand(cluster, "get", "poddisruptionbudgets", "-A", "--watch"),
     kubectlCommand(cluster, "get", "events", "-A", "--field-selector", "involvedObject.kind=Node", "--watch"),
   ];
-  return [
-    { title: "AWS CLI", text: aws.join("\n") },
-    { title: "kubectl", text: kubectl.map(({ text }) => text).join("\n") },
-  ];
+  return [...eachInTurn(aws), ...eachInTurn(kubectl)];
 }

@@ -1,5 +1,6 @@
 import Box from "@cloudscape-design/components/box";
 import { useMemo } from "react";
+import { coracleCommand } from "../../../commands/command";
 import { type Chart } from "../../../metrics/MetricChart";
 import { MetricCharts } from "../../../metrics/MetricCharts";
 import type { Line } from "../../../metrics/metrics";
@@ -30,7 +31,7 @@ export function ControlPlaneUsage({ name }: { name: string }) {
         title="Control plane on this machine"
         description="What its components take, one data point a minute. On AWS, nobody sees this."
         charts={charts}
-        commands={[{ title: "coracle", text: "coracle status" }]}
+        commands={[coracleCommand("status")]}
       />
     </Box>
   );
