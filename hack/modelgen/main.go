@@ -43,6 +43,7 @@ var services = []struct{ name, v1 string }{
 	{"acm", "acm/2015-12-08"},
 	{"autoscaling", "autoscaling/2011-01-01"},
 	{"cloudformation", "cloudformation/2010-05-15"},
+	{"cloudtrail", "cloudtrail/2013-11-01"},
 	{"cloudwatch", "monitoring/2010-08-01"},
 	{"cloudwatchlogs", "logs/2014-03-28"},
 	{"ec2", "ec2/2016-11-15"},

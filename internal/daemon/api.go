@@ -15,6 +15,7 @@ import (
 	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
 	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
+	cloudtrailservice "github.com/coracle-eks/coracle/internal/aws/cloudtrail"
 	cloudwatchservice "github.com/coracle-eks/coracle/internal/aws/cloudwatch"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
@@ -50,6 +51,7 @@ type apiLayer struct {
 	access   ecrservice.Access // to the registry of images
 	stacks   *cloudformationservice.Service
 	types    stack.TypeTable // of the resources of stacks
+	history  *cloudtrailservice.History
 	// forwarder serves the services that the operator has endpoints for.
 	forwarder *forward.Forwarder
 
@@ -63,7 +65,9 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 		return nil, err
 	}
 	f := &apiLayer{dir: d.dir, store: d.store, identity: who}
-	f.mux = wire.NewMux(wire.Options{Credentials: who, Authorizer: who, Logger: d.log, Region: d.settings.Region})
+	f.history = cloudtrailservice.NewHistory(cloudtrailservice.Options{Events: d.logs.events, Log: d.log})
+	f.mux = wire.NewMux(wire.Options{Credentials: who, Authorizer: who, Logger: d.log, Region: d.settings.Region,
+		Answered: f.history.Record})
 	public, err := d.publicRange()
 	if err != nil {
 		return nil, err
@@ -97,6 +101,7 @@ func (d *daemon) openAPI(ctx context.Context) (*apiLayer, error) {
 		}}
 	register(f.mux, d.store, who, issuers, d.certificateOptions(), f.ec2, f.efs, keys, images, d.logs.options(d.store),
 		eks)
+	cloudtrailservice.New(f.history).Register(f.mux)
 	f.types = stack.Types(d.store, d.waitConditionURL)
 	f.stacks = cloudformationservice.New(cloudformationservice.Options{Store: d.store, Identity: who, Types: f.types,
 		Config: f.stackConfig})

@@ -5,6 +5,7 @@ import (
 
 	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	cloudformationservice "github.com/coracle-eks/coracle/internal/aws/cloudformation"
+	cloudtrailservice "github.com/coracle-eks/coracle/internal/aws/cloudtrail"
 	cloudwatchservice "github.com/coracle-eks/coracle/internal/aws/cloudwatch"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
@@ -24,6 +25,7 @@ func Operations() []wire.Operation {
 	register(mux, nil, nil, nil, acmservice.Options{}, ec2, newEFS(nil, nil, ec2, kms), kms,
 		ecrservice.New(ecrservice.Options{}), logsservice.Options{}, eksservice.Options{})
 	cloudformationservice.New(cloudformationservice.Options{}).Register(mux)
+	cloudtrailservice.New(nil).Register(mux)
 	cloudwatchservice.New(nil).Register(mux)
 	eksauthservice.New(eksauthservice.Options{}).Register(mux)
 	return mux.Operations()

@@ -201,6 +201,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 	if d.api, err = d.openAPI(ctx); err != nil {
 		return err
 	}
+	defer d.api.history.Flush()
 	if d.clusters, err = d.openClusters(); err != nil {
 		return err
 	}
@@ -237,6 +238,7 @@ func (d *daemon) serve(ctx context.Context, listener, scrapes, webhooks net.List
 		group.Go(func() error { return d.etcd.RepairWhenFull(ctx) })
 	}
 	group.Go(func() error { return d.logs.runControllers(ctx) })
+	group.Go(func() error { return d.api.history.Run(ctx) })
 	d.log.Info("serving", "version", version.String(), "endpoint", EndpointURL(d.settings.Listen), "data", string(d.dir),
 		"region", d.settings.Region, "account", d.settings.Account, "after",
 		time.Since(d.started).Round(time.Millisecond))

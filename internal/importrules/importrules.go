@@ -82,6 +82,9 @@ var Rules = []Rule{
 		"internal/store"}, outside,
 		"the API layer of CloudWatch Logs: log events are too large for the store, so it reads and appends them " +
 			"where they are"},
+	{"internal/aws/cloudtrail", []string{"internal/amazonaccount", "internal/aws/iam/identity", "internal/aws/wire",
+		"internal/logs/events", "internal/metrics"}, outside,
+		"the API layer of CloudTrail: events are too large for the store, so it writes and reads them where log events are"},
 	{"internal/aws/cloudwatch", []string{"internal/aws/wire", "internal/datapoint"}, outside,
 		"the API layer of CloudWatch: data points are a write a minute each, so it reads them where they are"},
 	{"internal/aws/cloudformation", []string{"internal/aws/wire", "internal/cloudformation", "internal/record",

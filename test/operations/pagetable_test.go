@@ -92,6 +92,10 @@ var pages = map[string]sizes{
 	"cloudformation:ListStacks":                  {tokenOnly: true},
 	"cloudformation:ListTypes":                   upTo(100),
 
+	"cloudtrail:ListTrails": {tokenOnly: true},
+	"cloudtrail:LookupEvents": {min: 1, max: 50, code: "InvalidMaxResultsException",
+		small: "A max results value of %d is invalid. Specify max results between 1 and 50.",
+		large: "A max results value of %d is invalid. Specify max results between 1 and 50."},
 	"cloudwatch:GetMetricData": {tokenOnly: true},
 	"cloudwatch:ListMetrics":   {tokenOnly: true},
 

@@ -8,6 +8,7 @@ import (
 
 	acmservice "github.com/coracle-eks/coracle/internal/aws/acm"
 	autoscalingservice "github.com/coracle-eks/coracle/internal/aws/autoscaling"
+	cloudtrailservice "github.com/coracle-eks/coracle/internal/aws/cloudtrail"
 	cloudwatchservice "github.com/coracle-eks/coracle/internal/aws/cloudwatch"
 	ec2service "github.com/coracle-eks/coracle/internal/aws/ec2"
 	ecrservice "github.com/coracle-eks/coracle/internal/aws/ecr"
@@ -57,6 +58,7 @@ func Register(tb testing.TB, aws *iamtest.AWS, mux *wire.Mux) {
 		EC2: machines.NetworkInterfaces.Records}).Register(mux)
 	waf.Register(mux, waf.Options{Store: aws.Store})
 	shield.Register(mux)
+	cloudtrailservice.New(cloudtrailservice.NewHistory(cloudtrailservice.Options{Events: logEvents})).Register(mux)
 	cloudwatchservice.New(datapoint.New()).Register(mux)
 	elb.Register(mux, elb.Options{Store: aws.Store, EC2: machines.NetworkInterfaces.Records})
 	autoscalingservice.New(autoscalingservice.Options{Store: aws.Store, EC2: machines,

@@ -34,6 +34,8 @@ type Options struct {
 	MaxBody     int64            // bytes; DefaultMaxBody unless set
 	MaxBodies   int64            // bytes of all bodies at a time; DefaultMaxBodies unless set, and at least MaxBody
 	MaxAnswers  int64            // bytes of all large answers at a time; DefaultMaxAnswers unless set
+	// Answered is told of requests that have been answered (optional). It must not wait.
+	Answered func(*Answered)
 }
 
 // Mux routes requests to services. Register everything before the first request; it is then safe for concurrent use.
@@ -174,15 +176,21 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 
 	c := &call{time: m.options.Now(), answer: m.newAnswer(hr.Context())}
-	defer c.answer.release()
+	var f *failure
 	var service *Service
-	status, err := http.StatusOK, m.readBody(buffer, r)
+	var err error
+	defer func() { m.recordAnswered(c, r, f, err) }() // once the answer is written, and its turn has ended
+	defer c.answer.release()
+	status := http.StatusOK
+	err = m.readBody(buffer, r)
 	if err == nil {
 		var events *stream
 		if service, events, err = m.dispatch(c, buffer, r, header, &status); events != nil {
 			buffer.giveBack()
 			buffer.in, r.body = bytes.Buffer{}, nil // for as long as the stream
 			c.answer.release()
+			m.recordAnswered(c, r, nil, nil)
+			r.outcome = outcome{} // the end of the stream is no second request
 			m.sendStream(events, w, r, c)
 			observe(service, c, http.StatusOK, m.options.Now().Sub(c.time))
 			return
@@ -193,7 +201,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		if service == nil {
 			service = protocolOf(r)
 		}
-		f := m.failureOf(service, r, c.caller, err)
+		f = m.failureOf(service, r, c.caller, err)
 		if canceled(hr.Context(), err) {
 			m.options.Logger.DebugContext(hr.Context(), "the client gave up", "request", r.id, "operation", c.operation)
 		} else if f.cause != nil {
@@ -261,6 +269,8 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err != nil {
 		return service, nil, err
 	}
+	r.outcome.op = op
+	c.setConnection(r.Request)
 	r.forgetForm()
 	if !c.answer.part {
 		turns := &m.turns
@@ -275,6 +285,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err != nil {
 		return service, nil, err
 	}
+	r.outcome.input = in
 	c.setOperation(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if c.caller.Service != "" {
@@ -292,8 +303,9 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	}
 	// The method runs while the records that the decision was made on are unchanged (see store.Decide): nobody replaces a
 	// resource between the two.
-	run, decision, err := store.Decide(ctx, func(recorded context.Context) error {
-		return m.authorize(ctx, recorded, c, op)
+	run, decision, err := store.Decide(ctx, func(recorded context.Context) (err error) {
+		r.outcome.targets, err = m.authorize(ctx, recorded, c, op)
+		return err
 	})
 	if err != nil {
 		return service, nil, err
@@ -307,6 +319,7 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 	if err != nil {
 		return service, nil, err
 	}
+	r.outcome.output = out
 	b.out, *status = service.protocol().encodeResponse(b.out[:0], op, r, out.Elem(), header)
 	if len(b.out) > freeAnswer && !r.spilled && op.reads && !c.answer.part {
 		err = c.answer.hold(ctx, c.caller.Account, int64(len(b.out)))
@@ -368,13 +381,11 @@ func (m *Mux) authenticate(c *call, b *buffer, r *request) (*Service, *operation
 	return service, op, err
 }
 
-// setOperation sets the fields of the call that handlers read from their context: the operation, its input and the
-// connection.
+// setOperation sets the fields of the call that handlers read from their context: the operation and its input.
 func (c *call) setOperation(m *Mux, op *operation, r *request, input any) {
 	c.service, c.operation, c.input = op.service, op.name, input
 	c.requestID = r.id
 	c.authorize = m.options.Authorizer
-	c.setConnection(r.Request)
 }
 
 // Decode reads a request for a service as ServeHTTP does, without a look at its signature or at the constraints of its
@@ -428,13 +439,13 @@ func (op *operation) decodeInput(r *request) (reflect.Value, error) {
 // authorize has the authorizer decide about all targets of the operation. The records of the targets are read in the
 // context recorded, which remembers them; policies are read in ctx, since a change of them takes effect with the next
 // request.
-func (m *Mux) authorize(ctx, recorded context.Context, c *call, op *operation) error {
+func (m *Mux) authorize(ctx, recorded context.Context, c *call, op *operation) ([]Target, error) {
 	if op.served.unsigned || op.served.unrestricted {
-		return nil
+		return nil, nil
 	}
 	targets, err := op.served.targets(recorded, op.action, c.input)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(targets) == 0 {
 		targets = []Target{{Action: op.action, Resource: "*"}}
@@ -442,7 +453,7 @@ func (m *Mux) authorize(ctx, recorded context.Context, c *call, op *operation) e
 	began := m.options.Now()
 	err = c.decide(ctx, m.options.Authorizer, targets)
 	observeDecision(err, m.options.Now().Sub(began))
-	return err
+	return targets, err
 }
 
 func (op *operation) isDryRun(in reflect.Value) bool {

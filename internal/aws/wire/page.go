@@ -102,6 +102,27 @@ func openToken(service *Service, token string, want pageToken) (last string, err
 	return "", e
 }
 
+// NextToken returns a page token for an operation that finds its place by the position of the last item that was given,
+// or looked at. Like those of [Page] it holds a hash of the other parameters.
+func NextToken(ctx context.Context, position string) (*string, error) {
+	c := callFrom(ctx)
+	text, err := json.Marshal(pageToken{Version: pageTokenVersion, Operation: c.service.SigningName + ":" + c.operation,
+		Filters: fingerprint(c.input, true), Last: position})
+	if err != nil {
+		return nil, fmt.Errorf("page token: %w", err)
+	}
+	token := base64.RawURLEncoding.EncodeToString(text)
+	return &token, nil
+}
+
+// TokenPosition returns the position in a page token of NextToken, or the error of the service for one of another
+// request.
+func TokenPosition(ctx context.Context, token string) (string, error) {
+	c := callFrom(ctx)
+	return openToken(c.service, token, pageToken{Version: pageTokenVersion,
+		Operation: c.service.SigningName + ":" + c.operation, Filters: fingerprint(c.input, true)})
+}
+
 // pageMembers are the members that say which page is wanted, in all services.
 var pageMembers = map[string]bool{
 	"NextToken": true, "Marker": true, "MaxResults": true, "MaxItems": true, "MaxRecords": true, "PageSize": true,

@@ -62,6 +62,7 @@ type request struct {
 	spilled bool // something was sent so
 
 	verified bool // the signature is: somebody answers for what the request takes
+	outcome  outcome
 
 	form    url.Values // parameters of a query request, see parameters
 	formErr error
@@ -130,9 +131,9 @@ func protocolOf(r *request) *Service {
 		target = prefix + "."
 	}
 	if target != "" {
-		prefix, _, _ := strings.Cut(target, ".")
+		prefix := target[:max(strings.LastIndexByte(target, '.'), 0)]
 		for _, s := range Services() {
-			if s.TargetPrefix == prefix {
+			if prefix != "" && (s.TargetPrefix == prefix || s.oldTarget == prefix) {
 				return s
 			}
 		}

@@ -14,6 +14,9 @@ type awsJSON struct{}
 func (awsJSON) operation(m *Mux, service *Service, r *request) (*operation, error) {
 	target := r.Header.Get("X-Amz-Target")
 	name, ok := strings.CutPrefix(target, service.TargetPrefix+".")
+	if !ok && service.oldTarget != "" {
+		name, ok = strings.CutPrefix(target, service.oldTarget+".")
+	}
 	if ok {
 		if op := m.operation(service, name); op != nil {
 			return op, nil

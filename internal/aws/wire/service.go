@@ -40,6 +40,10 @@ type Service struct {
 	// empty tags that eksctl sends with Fargate profiles.
 	takesEmptyMaps bool
 
+	// oldTarget comes before the operation in X-Amz-Target of some clients, such as the AWS CLI, instead of TargetPrefix.
+	oldTarget string
+	// unchecked are the members of inputs that the service's handlers check themselves, with codes of their own.
+	unchecked []string
 	// queryCompatible is set where clients that spoke awsQuery before are told what errors were called there.
 	queryCompatible bool
 
@@ -73,6 +77,13 @@ var (
 		XMLNamespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/", PageSize: 100,
 		longest: 1 << 20, // templates
 		invalid: "ValidationError", mismatch: "TokenAlreadyExistsException", badToken: "ValidationError",
+	}
+	CloudTrail = &Service{
+		Name: "cloudtrail", SigningName: "cloudtrail", ActionPrefix: "cloudtrail", Protocol: AWSJSON11,
+		APIVersion: "2013-11-01", TargetPrefix: "CloudTrail_20131101", PageSize: 50,
+		oldTarget: "com.amazonaws.cloudtrail.v20131101.CloudTrail_20131101",
+		unchecked: []string{"AttributeKey", "AttributeValue", "EventCategory", "MaxResults"},
+		invalid:   "ValidationException", mismatch: "ValidationException", badToken: "InvalidNextTokenException",
 	}
 	CloudWatch = &Service{
 		Name: "cloudwatch", SigningName: "monitoring", ActionPrefix: "cloudwatch", Protocol: RPCv2CBOR,
@@ -171,8 +182,8 @@ var (
 
 // Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
-	return []*Service{ACM, AutoScaling, CloudFormation, CloudWatch, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2, IAM,
-		KMS, Shield, SQS, SSM, STS, WAFRegional, WAFv2}
+	return []*Service{ACM, AutoScaling, CloudFormation, CloudTrail, CloudWatch, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2,
+		IAM, KMS, Shield, SQS, SSM, STS, WAFRegional, WAFv2}
 }
 
 // isJSONProtocol reports whether the service speaks a JSON protocol, or one that is like it but for the bytes.

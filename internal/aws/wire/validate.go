@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -25,7 +26,7 @@ type violation struct {
 // enumerations. The error is the one that the service gives. EC2 leaves enumerations, patterns and sizes of pages to
 // its handlers, each of which has codes of its own.
 func (s *Service) validate(pl *plan, v reflect.Value) error {
-	c := checker{ec2: s.Protocol == EC2Query}
+	c := checker{ec2: s.Protocol == EC2Query, unchecked: s.unchecked}
 	c.checkValue(pl, nil, v, "", "")
 	if len(c.found) == 0 {
 		return nil
@@ -82,8 +83,9 @@ func (s *Service) textLimit() *model.Constraint {
 }
 
 type checker struct {
-	ec2   bool
-	found []violation
+	ec2       bool
+	unchecked []string // see Service
+	found     []violation
 }
 
 // maxViolations bounds the message that a hostile input can provoke.
@@ -111,6 +113,9 @@ func (c *checker) checkValue(pl *plan, limit *model.Constraint, v reflect.Value,
 		}
 	case kindStruct:
 		for _, f := range pl.fields {
+			if slices.Contains(c.unchecked, f.goName) {
+				continue
+			}
 			p, q := f.display, f.query
 			if path != "" {
 				p, q = path+"."+p, query+"."+q

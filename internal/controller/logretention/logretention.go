@@ -145,6 +145,9 @@ func (c *Controller) cleanGroups(ctx context.Context) error {
 	}
 	var failed []error
 	for _, id := range held {
+		if id >= events.Reserved {
+			continue
+		}
 		if _, live := accounts[uint64(id)]; live {
 			failed = append(failed, c.cleanStreams(ctx, id))
 			continue

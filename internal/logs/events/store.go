@@ -23,6 +23,9 @@ import (
 // GroupID is the number of a log group, record.LogGroup.ID.
 type GroupID uint64
 
+// Reserved is the lowest number of a group that is no log group: those of CloudTrail's event history.
+const Reserved GroupID = 1 << 63
+
 // StreamID is the number of a log stream in its group, record.LogStream.ID.
 type StreamID uint64
 

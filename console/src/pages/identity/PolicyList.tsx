@@ -25,7 +25,8 @@ function commandsOf({ kind, name }: Principal) {
   return eachInTurn(list.map((operation) => awsCommand("iam", operation, of)));
 }
 
-function describe({ type, group }: GrantedPolicy): string {
+/** Describe returns the type of a policy, and the group that it comes from. */
+export function describe({ type, group }: GrantedPolicy): string {
   return group === undefined ? type : `${type}, from the group ${group}`;
 }
 

@@ -5,6 +5,8 @@ const access = { text: "Cluster access", to: "/cluster-access" };
 const credentials = { text: "Pod credentials", to: "/pod-credentials" };
 const roles = { text: "IAM roles", to: "/iam-roles" };
 const users = { text: "IAM users", to: "/iam-users" };
+const denials = { text: "Recent denials", to: "/denials" };
+const history = { text: "Event history", to: "/event-history" };
 const simulator = { text: "Policy simulator", to: "/policy-simulator" };
 
 const area: Area = {
@@ -14,6 +16,8 @@ const area: Area = {
     { order: 420, section, ...roles },
     { order: 430, section, ...users },
     { order: 440, section, ...simulator },
+    { order: 450, section, ...denials },
+    { order: 460, section, ...history },
   ],
   routes: [
     page("/cluster-access", () => [access], () => import("./ClusterAccessPage")),
@@ -31,6 +35,13 @@ const area: Area = {
       () => import("./UserPage"),
     ),
     page("/policy-simulator", () => [simulator], () => import("./SimulatorPage")),
+    page("/denials", () => [denials], () => import("./DenialsPage")),
+    page("/event-history", () => [history], () => import("./EventHistoryPage")),
+    page(
+      "/event-history/:id",
+      ({ id = "" }) => [history, { text: id, to: `/event-history/${encodeURIComponent(id)}` }],
+      () => import("./EventPage"),
+    ),
   ],
 };
 

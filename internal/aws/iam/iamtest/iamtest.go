@@ -43,6 +43,8 @@ type AWS struct {
 	Mux      *wire.Mux
 	URL      string
 	Root     aws.Credentials // of Account
+	// Answered is told of requests that have been answered. Tests that set it do so before the first.
+	Answered func(*wire.Answered)
 
 	mu         sync.Mutex
 	now        time.Time // zero: the time that it is
@@ -63,7 +65,11 @@ func New(tb testing.TB, edits ...func(*store.Options)) *AWS {
 	loopback := outbound.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 	a.Issuers = sts.NewIssuers(a.Store, loopback, quiet)
 	a.Mux = wire.NewMux(wire.Options{Credentials: a.Identity, Authorizer: authorizer{a}, Now: a.Now, Logger: quiet,
-		Region: Region})
+		Region: Region, Answered: func(r *wire.Answered) {
+			if a.Answered != nil {
+				a.Answered(r)
+			}
+		}})
 	iam.New(a.Store, a.Identity, a.Now).Register(a.Mux)
 	sts.New(a.Store, a.Identity, a.Issuers, a.Now).Register(a.Mux)
 	server := httptest.NewServer(a.Mux)

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/acm"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -72,6 +73,7 @@ func newRig() *rig {
 		wire.ACM:            reflect.ValueOf(acm.NewFromConfig(cfg)),
 		wire.AutoScaling:    reflect.ValueOf(autoscaling.NewFromConfig(cfg)),
 		wire.CloudFormation: reflect.ValueOf(cloudformation.NewFromConfig(cfg)),
+		wire.CloudTrail:     reflect.ValueOf(cloudtrail.NewFromConfig(cfg)),
 		wire.CloudWatch:     reflect.ValueOf(cloudwatch.NewFromConfig(cfg)),
 		wire.Logs:           reflect.ValueOf(cloudwatchlogs.NewFromConfig(cfg)),
 		wire.EC2:            reflect.ValueOf(ec2.NewFromConfig(cfg)),

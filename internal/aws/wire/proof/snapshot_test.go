@@ -58,8 +58,8 @@ var notInInput = map[string]string{
 }
 
 // olderThanSnapshots are the services whose module here ships no snapshots of requests: it is older.
-var olderThanSnapshots = map[*wire.Service]bool{wire.EKSAuth: true, wire.Shield: true, wire.WAFRegional: true,
-	wire.WAFv2: true}
+var olderThanSnapshots = map[*wire.Service]bool{wire.CloudTrail: true, wire.EKSAuth: true, wire.Shield: true,
+	wire.WAFRegional: true, wire.WAFv2: true}
 
 func TestRequestSnapshots(t *testing.T) {
 	r := theRig()
