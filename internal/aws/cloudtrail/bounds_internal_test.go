@@ -110,6 +110,23 @@ func TestTheOldestGoFirst(t *testing.T) {
 	}
 }
 
+// BenchmarkRecord measures what a request pays for its event before it is answered.
+func BenchmarkRecord(b *testing.B) {
+	at := time.Now()
+	h := NewHistory(Options{Now: func() time.Time { return at }})
+	h.principals, h.accounts = newLimiters(1e12, 1<<40), newLimiters(1e12, 1<<40)
+	request := call("alice", "DescribeCluster", false, at)
+	request.Targets = []wire.Target{{Resource: "arn:aws:eks:us-east-1:" + account + ":cluster/web"}}
+	for b.Loop() {
+		h.Record(request)
+		h.mu.Lock()
+		clear(h.pending)
+		clear(h.waiting)
+		h.all = 0
+		h.mu.Unlock()
+	}
+}
+
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -144,21 +161,23 @@ func TestClasses(t *testing.T) {
 
 func TestResourcesByTheirARNs(t *testing.T) {
 	t.Parallel()
+	const key = "arn:aws:kms:eu-west-1:1:key/0123"
+	group := "arn:aws:autoscaling:eu-west-1:1:autoScalingGroup:0:autoScalingGroupName/x"
 	for arn, want := range map[string]named{
-		"arn:aws:eks:eu-west-1:1:cluster/web":                                       {"AWS::EKS::Cluster", "web"},
-		"arn:aws:eks:eu-west-1:1:nodegroup/web/workers/0123":                        {"AWS::EKS::Nodegroup", "workers"},
-		"arn:aws:iam::1:role/team/node":                                             {"AWS::IAM::Role", "node"},
-		"arn:aws:logs:eu-west-1:1:log-group:/aws/eks/web/cluster":                   {"AWS::Logs::LogGroup", "/aws/eks/web/cluster"},
-		"arn:aws:logs:eu-west-1:1:log-group:a:log-stream:b":                         {"AWS::Logs::LogGroup", "a"},
-		"arn:aws:ecr:eu-west-1:1:repository/team/app":                               {"AWS::ECR::Repository", "team/app"},
-		"arn:aws:cloudformation:eu-west-1:1:stack/vpc/0123":                         {"AWS::CloudFormation::Stack", "vpc"},
-		"arn:aws:kms:eu-west-1:1:key/0123":                                          {"AWS::KMS::Key", "arn:aws:kms:eu-west-1:1:key/0123"},
-		"arn:aws:ec2:eu-west-1:1:vpc/vpc-0123":                                      {"AWS::EC2::VPC", "vpc-0123"},
-		"arn:aws:unknown:eu-west-1:1:thing/a":                                       {"", "a"},
-		"arn:aws:eks:eu-west-1:1:cluster":                                           {"", ""},
-		"arn:aws:sns:eu-west-1:1:":                                                  {"", ""},
-		"cluster/web":                                                               {"", ""},
-		"arn:aws:autoscaling:eu-west-1:1:autoScalingGroup:0:autoScalingGroupName/x": {"AWS::AutoScaling::AutoScalingGroup", "x"},
+		"arn:aws:eks:eu-west-1:1:cluster/web":                     {"AWS::EKS::Cluster", "web"},
+		"arn:aws:eks:eu-west-1:1:nodegroup/web/workers/0123":      {"AWS::EKS::Nodegroup", "workers"},
+		"arn:aws:iam::1:role/team/node":                           {"AWS::IAM::Role", "node"},
+		"arn:aws:logs:eu-west-1:1:log-group:/aws/eks/web/cluster": {"AWS::Logs::LogGroup", "/aws/eks/web/cluster"},
+		"arn:aws:logs:eu-west-1:1:log-group:a:log-stream:b":       {"AWS::Logs::LogGroup", "a"},
+		"arn:aws:ecr:eu-west-1:1:repository/team/app":             {"AWS::ECR::Repository", "team/app"},
+		"arn:aws:cloudformation:eu-west-1:1:stack/vpc/0123":       {"AWS::CloudFormation::Stack", "vpc"},
+		"arn:aws:ec2:eu-west-1:1:vpc/vpc-0123":                    {"AWS::EC2::VPC", "vpc-0123"},
+		"arn:aws:unknown:eu-west-1:1:thing/a":                     {"", "a"},
+		"arn:aws:eks:eu-west-1:1:cluster":                         {"", ""},
+		"arn:aws:sns:eu-west-1:1:":                                {"", ""},
+		"cluster/web":                                             {"", ""},
+		key:                                                       {"AWS::KMS::Key", key},
+		group:                                                     {"AWS::AutoScaling::AutoScalingGroup", "x"},
 	} {
 		if kind, name, _ := describeARN(arn); kind != want[0] || name != want[1] {
 			t.Errorf("%s is %q %q, want %q", arn, kind, name, want)

@@ -197,8 +197,8 @@ func TestRolesOfOtherAccounts(t *testing.T) {
 	}
 	r := recordOf(t, denied[0])
 	issuer := r.UserIdentity.SessionContext.SessionIssuer
-	if r.UserIdentity.Type != "AssumedRole" || issuer.Type != "Role" || issuer.ARN != role || issuer.UserName != "viewer" ||
-		!strings.HasPrefix(issuer.PrincipalID, "AROA") || r.ErrorCode != "AccessDenied" ||
+	if r.UserIdentity.Type != "AssumedRole" || issuer.Type != "Role" || issuer.ARN != role ||
+		issuer.UserName != "viewer" || !strings.HasPrefix(issuer.PrincipalID, "AROA") || r.ErrorCode != "AccessDenied" ||
 		r.UserIdentity.SessionContext.Attributes.MFAAuthenticated != "false" {
 		t.Errorf("record: %s", *denied[0].CloudTrailEvent)
 	}

@@ -20,7 +20,7 @@ import (
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html
 const maxParameters = 100 << 10
 
-// maxText is the length of other texts of a caller's, in bytes.
+// maxText is the length of other texts of a caller's, in bytes. Messages of errors are bounded before.
 const maxText = 1 << 10
 
 // recorded is a record of CloudTrail.
@@ -124,10 +124,11 @@ func newEvents(a *wire.Answered) []event {
 		header: header{ID: uuid.NewString(), Name: a.Operation, Source: a.Service.SigningName + ".amazonaws.com",
 			Region: regionOf(a), User: name, Key: a.Caller.AccessKeyID, ReadOnly: reads, Resources: names},
 		record: recorded{
-			EventVersion: "1.11", UserIdentity: who, EventTime: a.Time.UTC().Format(time.RFC3339), UserAgent: cut(a.UserAgent),
-			ErrorCode: errorCodeOf(a), ErrorMessage: cut(a.ErrorMessage), RequestParameters: parameters,
-			ResponseElements: response, RequestID: a.RequestID, ReadOnly: reads, Resources: resources,
-			EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: account, EventCategory: "Management",
+			EventVersion: "1.11", UserIdentity: who, EventTime: a.Time.UTC().Format(time.RFC3339),
+			UserAgent: cut(a.UserAgent), ErrorCode: errorCodeOf(a), ErrorMessage: a.ErrorMessage,
+			RequestParameters: parameters, ResponseElements: response, RequestID: a.RequestID, ReadOnly: reads,
+			Resources: resources, EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: account,
+			EventCategory: "Management",
 		},
 	}
 	e.record.EventSource, e.record.EventName, e.record.AWSRegion, e.record.EventID = e.Source, e.Name, e.Region, e.ID
@@ -158,7 +159,7 @@ func assumedOwner(a *wire.Answered) string {
 }
 
 // regionOf returns the region in whose history a request is. IAM is global.
-// https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-concepts.html#cloudtrail-concepts-global-service-events
+// https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-concepts.html
 func regionOf(a *wire.Answered) string {
 	if a.Service == wire.IAM {
 		return "us-east-1"

@@ -11,17 +11,17 @@ import (
 const hiddenValue = "HIDDEN_DUE_TO_SECURITY_REASONS"
 
 // secretNames are parts of the names of members whose values are secret, in lower case.
-var secretNames = []string{"assertion", "credential", "keymaterial", "passphrase", "password", "plaintext",
-	"presharedkey", "privatekey", "secret", "tokencode", "userdata"}
+var secretNames = []string{"activationcode", "assertion", "credential", "keymaterial", "passphrase", "password",
+	"plaintext", "presharedkey", "privatekey", "secret", "tokencode", "userdata"}
 
 // plainTokens are the members whose names end in "token" and whose values are no credentials, in lower case.
-var plainTokens = []string{"clientrequesttoken", "clienttoken", "creationtoken", "idempotencytoken", "nextbackwardtoken",
-	"nextforwardtoken", "nexttoken", "sequencetoken", "nextsequencetoken"}
+var plainTokens = []string{"clientrequesttoken", "clienttoken", "creationtoken", "idempotencytoken",
+	"nextbackwardtoken", "nextforwardtoken", "nextsequencetoken", "nexttoken", "sequencetoken"}
 
 // ofService are the members of some services whose values may be secret, in lower case.
 var ofService = map[*wire.Service][]string{
-	wire.SSM:            {"value"},                                    // of a parameter
-	wire.CloudFormation: {"parametervalue", "templatebody", "reason"}, // what a template is given, or has in its text
+	wire.SSM:            {"value"},                          // of a parameter
+	wire.CloudFormation: {"parametervalue", "templatebody"}, // what a template is given, or has in its text
 }
 
 // hidden returns which values of the requests and responses of a service are not recorded.
