@@ -55,8 +55,8 @@ func TestRecentDenials(t *testing.T) {
 
 	// A statement that denies is shown with its policy.
 	d.AWS(nil, "iam", "put-user-policy", "--user-name", "alice", "--policy-name", "no-secrets", "--policy-document",
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"eks:*","Resource":"*"},`+
-			`{"Sid":"NotThisOne","Effect":"Deny","Action":"eks:Describe*","Resource":"*/secret"}]}`)
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"eks:*","Resource":"*"},{"Sid":"NotThisOne",`+
+			`"Effect":"Deny","Action":"eks:Describe*","Resource":"arn:aws:eks:*:*:cluster/secret"}]}`)
 	her := d.ConfigFor(key.AccessKeyId, key.SecretAccessKey, "")
 	if _, err := eks.NewFromConfig(her).DescribeCluster(t.Context(), &eks.DescribeClusterInput{
 		Name: aws.String("secret")}); err == nil {

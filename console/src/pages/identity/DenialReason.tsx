@@ -145,7 +145,7 @@ function Decided(props: DecidedProps) {
 
 function Allowed({ denial, result, policies }: DecidedProps) {
   return (
-    <>
+    <SpaceBetween size="s">
       <StatusIndicator type="success">The policies allow it now.</StatusIndicator>
       <Box>
         {denial.action === "sts:AssumeRole"
@@ -154,7 +154,7 @@ function Allowed({ denial, result, policies }: DecidedProps) {
             "resource decides."}
       </Box>
       <Statements decisions={deciding(result, policies)} />
-    </>
+    </SpaceBetween>
   );
 }
 
@@ -166,7 +166,7 @@ function ExplicitDeny({ result, policies, principal }: DecidedProps) {
     return source === undefined || changed === undefined ? [] : [replacing(principal, source, changed)].flat();
   });
   return (
-    <>
+    <SpaceBetween size="s">
       <StatusIndicator type="error">A statement denies it. No other statement can allow it.</StatusIndicator>
       <Statements decisions={decisions} />
       <Box variant="h3">What to change</Box>
@@ -178,7 +178,7 @@ function ExplicitDeny({ result, policies, principal }: DecidedProps) {
           <CommandTabs commands={commands} />
         </>
       )}
-    </>
+    </SpaceBetween>
   );
 }
 
@@ -215,7 +215,7 @@ function NoStatement({ denial, principal, policies }: DecidedProps) {
     else putUser.mutate({ UserName: principal.name, ...policy });
   };
   return (
-    <>
+    <SpaceBetween size="s">
       <StatusIndicator type="stopped">No statement allows {denial.action}.</StatusIndicator>
       <Box>
         {policies.length === 0
@@ -240,7 +240,7 @@ function NoStatement({ denial, principal, policies }: DecidedProps) {
       <Button onClick={add} loading={putRole.isPending || putUser.isPending} loadingText="Adding the policy">
         Add the policy to the {principal.kind}
       </Button>
-    </>
+    </SpaceBetween>
   );
 }
 
