@@ -22,6 +22,8 @@
 //     of them has changed.
 //  8. The function runs. Its output, or its error, is encoded for the protocol.
 //
+// [Options].Answered is then told of the request, if its signature was good: that makes the event history.
+//
 // An operation that answers with a stream of events has a method with the events as one more result:
 //
 //	func (s *Service) StartLiveTail(ctx context.Context, in *cloudwatchlogs.StartLiveTailInput) (
