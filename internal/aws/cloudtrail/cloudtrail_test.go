@@ -178,6 +178,27 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
+func TestParametersThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, length := range []int{100, 110_000} {
+		name, document := fmt.Sprintf("of-%d", length), strings.Repeat("x", length)
+		_, err := f.IAM(f.Root).CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: &name,
+			PolicyDocument: &document})
+		if err == nil {
+			t.Fatal("a policy that is none is taken")
+		}
+	}
+	found := f.lookup(t, types.LookupAttributeKeyEventName, "CreatePolicy")
+	if len(found) != 2 {
+		t.Fatalf("%d events", len(found))
+	}
+	large, small := recordOf(t, found[0]), recordOf(t, found[1])
+	if large.RequestParameters != nil || large.ErrorCode == "" || small.RequestParameters["policyName"] != "of-100" {
+		t.Errorf("records:\n%s\n%s", *found[0].CloudTrailEvent, *found[1].CloudTrailEvent)
+	}
+}
+
 func TestRolesOfOtherAccounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -97,7 +97,7 @@ func (a *Answered) AppendOutput(b []byte, hidden Hidden, limit int) ([]byte, boo
 func appendMembers(b []byte, pl *plan, v reflect.Value, hidden Hidden, limit int) ([]byte, bool) {
 	w := memberWriter{b: b, hidden: hidden, end: len(b) + limit}
 	w.value("", pl, formatDateTime, v)
-	return w.b, len(w.b) <= w.end
+	return w.b, !w.isFull()
 }
 
 // memberWriter writes members of structures as JSON until it has written end bytes.
@@ -105,10 +105,28 @@ type memberWriter struct {
 	b      []byte
 	hidden Hidden
 	end    int
+	full   bool // something was left out
+
+	// asked is the member that hidden was asked about last, and instead its answer.
+	asked, instead string
+}
+
+func (w *memberWriter) isFull() bool { return w.full || len(w.b) > w.end }
+
+func (w *memberWriter) text(name, text string) {
+	if name != w.asked {
+		w.asked, w.instead = name, w.hidden(name)
+	}
+	if w.instead != "" {
+		text = w.instead
+	}
+	if w.full = len(text) > w.end-len(w.b); !w.full {
+		w.b = appendJSONString(w.b, text)
+	}
 }
 
 func (w *memberWriter) value(name string, pl *plan, format timeFormat, v reflect.Value) {
-	if len(w.b) > w.end {
+	if w.isFull() {
 		return
 	}
 	v, ok := indirect(v)
@@ -125,7 +143,7 @@ func (w *memberWriter) value(name string, pl *plan, format timeFormat, v reflect
 			if i > 0 {
 				w.b = append(w.b, ',')
 			}
-			if len(w.b) > w.end {
+			if w.isFull() {
 				return
 			}
 			w.value(name, pl.elem, format, v.Index(i))
@@ -137,7 +155,7 @@ func (w *memberWriter) value(name string, pl *plan, format timeFormat, v reflect
 			if i > 0 {
 				w.b = append(w.b, ',')
 			}
-			if len(w.b) > w.end {
+			if w.isFull() {
 				return
 			}
 			w.b = appendJSONString(w.b, key.String())
@@ -154,11 +172,7 @@ func (w *memberWriter) value(name string, pl *plan, format timeFormat, v reflect
 		}
 		w.b = append(w.b, '}')
 	case kindString:
-		if instead := w.hidden(name); instead != "" {
-			w.b = appendJSONString(w.b, instead)
-			return
-		}
-		w.b = appendJSONString(w.b, v.String())
+		w.text(name, v.String())
 	case kindBlob, kindEventStream:
 		w.b = append(w.b, "null"...)
 	case kindTime:

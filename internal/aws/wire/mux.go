@@ -282,10 +282,10 @@ func (m *Mux) dispatch(c *call, b *buffer, r *request, header http.Header, statu
 		}
 	}
 	in, err := c.decode(op, r)
+	r.outcome.input = in // also one that is refused
 	if err != nil {
 		return service, nil, err
 	}
-	r.outcome.input = in
 	c.setOperation(m, op, r, in.Interface())
 	ctx := context.WithValue(r.Context(), callKey{}, c)
 	if c.caller.Service != "" {
