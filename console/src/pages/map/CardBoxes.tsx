@@ -58,7 +58,7 @@ export const CardBoxes = memo(function CardBoxes({ cards, numbers, markOf, onSel
       {numbers &&
         cards.map(({ card: { id, pods }, x, y, height }) =>
           pods === 0 ? null : (
-            <text key={id} x={x + 24} y={y + height / 2 + 10} fontSize={28} style={{ fill: colors.text }}>
+            <text aria-hidden key={id} x={x + 24} y={y + height / 2 + 10} fontSize={28} style={{ fill: colors.text }}>
               {pods}
             </text>
           ),

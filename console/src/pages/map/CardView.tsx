@@ -27,7 +27,10 @@ export function clip(text: string, length: number): string {
   return text.length <= length ? text : text.slice(0, length - 1) + "…";
 }
 
-/** Button returns what makes an element of the map a button. */
+/**
+ * Button returns what makes an element of the map a button. Its text stands beside it: what is read is the label, for
+ * what is written may be cut.
+ */
 export function button(label: string, select: () => void) {
   return {
     "role": "button",
@@ -72,13 +75,13 @@ function CardViewNow({ placed, detail, mark, address, onSelect }: Props) {
           style={{ fill: mark === "selected" ? colors.selectedBox : colors.box, stroke: markColors[mark] }}
         />
         <rect width={6} height={height} rx={3} style={{ fill: attention ?? kindColors[card.kind] }} />
-        <text x={14} y={16} fontSize={12} fontWeight={700} style={{ fill: colors.text }}>
-          {clip(card.title, 25)}
-        </text>
-        <text x={14} y={31} fontSize={11} style={{ fill: attention ?? colors.secondary }}>
-          {clip(subtitle, 29)}
-        </text>
       </g>
+      <text aria-hidden x={14} y={16} fontSize={12} fontWeight={700} style={{ fill: colors.text }}>
+        {clip(card.title, 25)}
+      </text>
+      <text aria-hidden x={14} y={31} fontSize={11} style={{ fill: attention ?? colors.secondary }}>
+        {clip(subtitle, 29)}
+      </text>
       {card.interfaces.map((eni, i) => (
         <InterfaceView
           key={eni.id}
@@ -146,10 +149,10 @@ function InterfaceView({ eni, y, close, address, onSelect }: InterfaceProps) {
           style={{ fill: "transparent", stroke: colors.border }}
           strokeWidth={close ? 0.5 : 0}
         />
-        <text x={14} y={12} fontSize={10} style={{ fill: colors.secondary }}>
-          {clip(`${primary}  ${eni.id}`, 31)}
-        </text>
       </g>
+      <text aria-hidden x={14} y={12} fontSize={10} style={{ fill: colors.secondary }}>
+        {clip(`${primary}  ${eni.id}`, 31)}
+      </text>
       {close
         ? eni.addresses.map((each, i) => (
             <Dot

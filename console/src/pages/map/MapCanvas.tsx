@@ -156,10 +156,10 @@ const Scene = memo(function Scene(props: SceneProps) {
           <g key={network.id}>
             <g {...button(`${title}, ${network.cidrs.join(", ")}`, () => onSelect(network.id))}>
               <Frame box={placed} mark={markOf(network.id)} fill={colors.box} scale={scale} />
-              <Title box={placed} scale={scale} title={title} subtitle={network.cidrs.join(", ")} />
             </g>
+            <Title box={placed} scale={scale} title={title} subtitle={network.cidrs.join(", ")} />
             {zones.map((zone) => (
-              <g key={zone.name}>
+              <g key={zone.name} role="group" aria-label={`Availability Zone ${zone.name}`}>
                 <Frame box={zone} mark="none" fill="transparent" dashed scale={scale} />
                 <Title box={zone} scale={scale} title={zone.name} subtitle="Availability Zone" />
                 {zone.subnets
@@ -249,10 +249,10 @@ function Title({ box, scale, title, subtitle }: { box: Box; scale: number; title
   const letters = Math.floor((box.width - 24) / (size * 0.58));
   return (
     <>
-      <text x={box.x + 12} y={box.y + 18} fontSize={size} fontWeight={700} style={{ fill: colors.text }}>
+      <text aria-hidden x={box.x + 12} y={box.y + 18} fontSize={size} fontWeight={700} style={{ fill: colors.text }}>
         {clip(title, letters)}
       </text>
-      <text x={box.x + 12} y={box.y + 35} fontSize={size - 2} style={{ fill: colors.secondary }}>
+      <text aria-hidden x={box.x + 12} y={box.y + 35} fontSize={size - 2} style={{ fill: colors.secondary }}>
         {clip(subtitle, letters)}
       </text>
     </>
@@ -274,21 +274,26 @@ function SubnetView({ placed, mark, counts, scale, onSelect }: SubnetProps) {
   const pods = subnet.cards.reduce((sum, card) => sum + card.pods, 0);
   const title = `${subnet.isPublic ? "Public subnet" : "Subnet"} ${subnet.name}`;
   const lines = [count(instances, "instance"), count(pods, "pod")];
-  const size = Math.min(15 / scale, width / 9, height / 3);
+  const size = Math.min(15 / scale, width / 9, height / 4);
+  const letters = Math.floor((width - 24) / (size * 0.58));
   return (
-    <g {...button([title, subnet.cidr, ...lines].join(", "), () => onSelect(subnet.id))}>
-      <Frame box={placed} mark={mark} fill={colors.subnet} scale={scale} />
+    <g>
+      <g {...button([title, subnet.cidr, ...lines].join(", "), () => onSelect(subnet.id))}>
+        <Frame box={placed} mark={mark} fill={colors.subnet} scale={scale} />
+      </g>
       {counts ? (
-        lines.map((line, i) => (
+        [title, ...lines].map((line, i) => (
           <text
+            aria-hidden
             key={i}
             x={x + width / 2}
-            y={y + height / 2 + (i - 0.1) * size * 1.2}
+            y={y + height / 2 + (i - 0.6) * size * 1.2}
             fontSize={size}
+            fontWeight={i === 0 ? 700 : undefined}
             textAnchor="middle"
             style={{ fill: colors.text }}
           >
-            {line}
+            {clip(line, letters)}
           </text>
         ))
       ) : (
@@ -308,20 +313,22 @@ interface ChipProps {
 function ChipView({ chip, mark, text, onSelect }: ChipProps) {
   const { x, y, width, height, title, subtitle } = chip;
   return (
-    <g {...button(`${subtitle}: ${title}`, () => onSelect(chip.id))}>
-      <rect
-        className="frame"
-        {...{ x, y, width, height }}
-        rx={16}
-        strokeWidth={mark === "none" ? 1 : 3}
-        style={{ fill: mark === "selected" ? colors.selectedBox : colors.box, stroke: markColors[mark] }}
-      />
+    <g>
+      <g {...button(`${subtitle}: ${title}`, () => onSelect(chip.id))}>
+        <rect
+          className="frame"
+          {...{ x, y, width, height }}
+          rx={16}
+          strokeWidth={mark === "none" ? 1 : 3}
+          style={{ fill: mark === "selected" ? colors.selectedBox : colors.box, stroke: markColors[mark] }}
+        />
+      </g>
       {text && (
         <>
-          <text x={x + 14} y={y + 17} fontSize={12} fontWeight={700} style={{ fill: colors.text }}>
+          <text aria-hidden x={x + 14} y={y + 17} fontSize={12} fontWeight={700} style={{ fill: colors.text }}>
             {clip(title, 24)}
           </text>
-          <text x={x + 14} y={y + 32} fontSize={11} style={{ fill: colors.secondary }}>
+          <text aria-hidden x={x + 14} y={y + 32} fontSize={11} style={{ fill: colors.secondary }}>
             {clip(subtitle, 29)}
           </text>
         </>

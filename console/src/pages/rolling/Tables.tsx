@@ -9,12 +9,12 @@ const number = (id: string, header: string, of: (w: Workload) => number): Column
   id,
   header,
   text: (w) => String(of(w)),
-  width: 150,
+  width: 130,
 });
 
 const workloadColumns: Column<Workload>[] = [
-  { id: "name", header: "Workload", text: (w) => w.name, width: 260 },
-  { id: "namespace", header: "Namespace", text: (w) => w.namespace, width: 180 },
+  { id: "name", header: "Workload", text: (w) => w.name, width: 220 },
+  { id: "namespace", header: "Namespace", text: (w) => w.namespace, width: 150 },
   number("old", "On old nodes", (w) => w.onOld),
   number("terminating", "Terminating", (w) => w.terminating),
   number("starting", "Not ready", (w) => w.starting),
@@ -53,12 +53,12 @@ export function Happenings({ happenings, commands }: HappeningsProps) {
         text: (h) => h.at.toISOString(),
         cell: (h) => <Time at={h.at} />,
         compare: (a, b) => b.at.getTime() - a.at.getTime(),
-        width: 150,
+        width: 130,
       },
-      { id: "about", header: "Instance or node", text: (h) => h.about, width: 280 },
-      { id: "what", header: "What happened", text: (h) => h.what, width: 460 },
-      { id: "status", header: "Status", text: (h) => h.status, cell: (h) => <Status status={h.status} />, width: 150 },
-      { id: "source", header: "Source", text: (h) => h.source, width: 130 },
+      { id: "about", header: "Instance or node", text: (h) => h.about, width: 230 },
+      { id: "what", header: "What happened", text: (h) => h.what, width: 340 },
+      { id: "status", header: "Status", text: (h) => h.status, cell: (h) => <Status status={h.status} />, width: 130 },
+      { id: "source", header: "Source", text: (h) => h.source, width: 120 },
     ],
     [],
   );
