@@ -303,7 +303,8 @@ func measurePodStatus(b *testing.B, tab *browser.Tab, client *kubernetes.Clients
 // cluster.
 func BenchmarkConsoleMemory(b *testing.B) {
 	const consoles, settled = 10, 30 * time.Second // until what starting allocated is collected
-	chromium, d := browser.Start(b), harness.Start(b)
+	// With the garbage collection that the daemon has without variables of whoever runs this.
+	chromium, d := browser.Start(b), harness.Start(b, "GOGC=", "GOMEMLIMIT=")
 	d.CreateCluster("web", version, d.ClusterRole(), d.Subnets())
 	d.AwaitStatus("web", "ACTIVE")
 	<-time.After(settled)

@@ -99,7 +99,7 @@ export default function RollingUpdatePage() {
             <Workloads cluster={cluster} workloads={rolling.workloads} />
           </SpaceBetween>
         )}
-        <Happenings cluster={cluster} happenings={rolling.happenings} commands={commands} />
+        <Happenings happenings={rolling.happenings} commands={commands} />
       </SpaceBetween>
     </ContentLayout>
   );

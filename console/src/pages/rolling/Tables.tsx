@@ -38,7 +38,6 @@ export function Workloads({ cluster, workloads }: { cluster: string; workloads: 
 }
 
 interface HappeningsProps {
-  cluster: string;
   happenings: Happening[];
   commands: Command[];
 }

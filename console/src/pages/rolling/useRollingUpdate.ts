@@ -20,10 +20,27 @@ import { fast, pollWhile, slow, useAws } from "../../aws/queries";
 import { events as eventResource, nodes as nodeResource, pods as podResource } from "../../kubernetes/objects";
 import { useWatch } from "../../kubernetes/watch";
 import { type Blocker, blockersOf, type Budget } from "./budgets";
-import { budgets as budgetResource, type Node, nodeOf, type NodeObject } from "./objects";
-import { type Pod, podOf, type PodObject } from "./objects";
-import { happeningsOf, type Happening, type KubernetesEvent, type Member, membersOf } from "./rolling";
-import { moving, type Step, stepsOf, type Workload, workloadsOf } from "./rolling";
+import {
+  budgets as budgetResource,
+  type Node,
+  nodeOf,
+  type NodeObject,
+  type Pod,
+  podOf,
+  type PodObject,
+} from "./objects";
+import {
+  type Happening,
+  happeningsOf,
+  type KubernetesEvent,
+  type Member,
+  membersOf,
+  moving,
+  type Step,
+  stepsOf,
+  type Workload,
+  workloadsOf,
+} from "./rolling";
 
 export interface RollingUpdate {
   nodegroup?: Nodegroup;
