@@ -302,7 +302,7 @@ func measurePodStatus(b *testing.B, tab *browser.Tab, client *kubernetes.Clients
 // BenchmarkConsoleMemory weighs the daemon without a console, and with ten of them, each of which follows objects of a
 // cluster.
 func BenchmarkConsoleMemory(b *testing.B) {
-	const consoles, settled = 10, 30 * time.Second // until what starting allocated is collected
+	const consoles, settled = 10, 130 * time.Second // Go collects garbage every two minutes, at the latest
 	// With the garbage collection that the daemon has without variables of whoever runs this.
 	chromium, d := browser.Start(b), harness.Start(b, "GOGC=", "GOMEMLIMIT=")
 	d.CreateCluster("web", version, d.ClusterRole(), d.Subnets())

@@ -177,7 +177,12 @@ function Answer({ analysis }: { analysis: NetworkInsightsAnalysis }) {
           items={path}
           columnDefinitions={[
             { id: "number", header: "#", cell: ({ SequenceNumber }) => SequenceNumber ?? "-", width: 50 },
-            { id: "component", header: "Component", cell: ({ Component }) => reach.componentText(Component) },
+            {
+              id: "component",
+              header: "Component",
+              cell: ({ Component }) => reach.componentText(Component),
+              minWidth: 160,
+            },
             { id: "rule", header: "Deciding rule or route", cell: (c) => <Lines lines={reach.rulesOf(c)} /> },
             { id: "header", header: "Packet", cell: (c) => reach.headerText(c) || "-" },
           ]}
