@@ -1,5 +1,6 @@
 // An area is a part of the console: its routes, and its links in the side navigation. Each directory of src/pages has
-// a file routes.tsx whose default export is an Area; all of them are found by name, so that areas do not share a file.
+// a file routes.tsx whose default export is an Area, and so may a directory below it; all of them are found by name, so
+// that areas do not share a file.
 import type { ComponentType } from "react";
 import type { Params, RouteObject } from "react-router";
 

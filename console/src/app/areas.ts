@@ -1,6 +1,6 @@
 import type { Area, NavigationLink } from "./area";
 
-const found = import.meta.glob<Area>("../pages/*/routes.tsx", { eager: true, import: "default" });
+const found = import.meta.glob<Area>("../pages/**/routes.tsx", { eager: true, import: "default" });
 
 /** All areas, in the order of their directories' names. */
 export const areas: Area[] = Object.keys(found)

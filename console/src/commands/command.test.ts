@@ -60,3 +60,9 @@ test("what the AWS CLI would misread is in JSON", () => {
   );
   expect(awsCommand("x", "y", { Name: "a\0b" }).text).toBe(`aws x y --cli-input-json '{"Name":"a\\u0000b"}'`);
 });
+
+test("the version of Kubernetes is not that of the AWS CLI", () => {
+  expect(awsCommand("eks", "update-cluster-version", { name: "web", version: "1.35" }).text).toBe(
+    "aws eks update-cluster-version --name web --kubernetes-version 1.35",
+  );
+});

@@ -49,6 +49,9 @@ function optionValue(value: Value): Argument[] {
 /** Options of the AWS CLI itself. */
 const own = ["output", "query"];
 
+/** Members whose names the AWS CLI has for itself: --version prints its own. */
+const renamed: Record<string, string> = { "eks version": "kubernetes-version" };
+
 /**
  * AwsCommand returns the command of the AWS CLI for a request. Members that are not set are left out:
  * awsCommand("eks", "describe-cluster", { name: "web" }, "eu-west-1").
@@ -61,7 +64,7 @@ export function awsCommand(service: string, operation: string, input: object, re
     members.filter(([member, value]) => json === (isMisread(value) && !own.includes(member))),
   );
   const groups = (asOptions ?? []).map(([member, value]): Argument[] => {
-    const name = optionName(member);
+    const name = renamed[`${service} ${member}`] ?? optionName(member);
     if (typeof value === "boolean") return [value ? `--${name}` : `--no-${name}`];
     return [`--${name}`, ...optionValue(value)];
   });

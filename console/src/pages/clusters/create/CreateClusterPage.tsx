@@ -1,13 +1,7 @@
-import { paginateDescribeSecurityGroups, paginateDescribeSubnets, type Subnet } from "@aws-sdk/client-ec2";
-import { EC2Client } from "@aws-sdk/client-ec2";
+import { EC2Client, paginateDescribeSecurityGroups, paginateDescribeSubnets } from "@aws-sdk/client-ec2";
 import { CreateClusterCommand, EKSClient, type LogType } from "@aws-sdk/client-eks";
-import { IAMClient, paginateListRoles } from "@aws-sdk/client-iam";
-import Button from "@cloudscape-design/components/button";
 import Checkbox from "@cloudscape-design/components/checkbox";
 import Container from "@cloudscape-design/components/container";
-import ContentLayout from "@cloudscape-design/components/content-layout";
-import ExpandableSection from "@cloudscape-design/components/expandable-section";
-import FormLayout from "@cloudscape-design/components/form";
 import FormField from "@cloudscape-design/components/form-field";
 import Header from "@cloudscape-design/components/header";
 import Input from "@cloudscape-design/components/input";
@@ -20,10 +14,13 @@ import { useState } from "react";
 import { useNavigate } from "react-router";
 import { useAwsChange, useAwsPages } from "../../../aws/queries";
 import { ErrorAlert } from "../../../components/ErrorAlert";
-import { CommandTabs } from "../../../components/ShowCommand";
 import { useSession } from "../../../session/SessionProvider";
 import { useVersions } from "../clusters";
-import { commandsOf, emptyForm, type Form, problemsOf, requestOf, trustsEKS } from "./request";
+import { FormPage } from "../forms/FormPage";
+import { RoleSelect } from "../forms/RoleSelect";
+import { SubnetSelect } from "../forms/SubnetSelect";
+import { placeOf } from "../forms/subnets";
+import { commandsOf, emptyForm, type Form, problemsOf, requestOf } from "./request";
 
 const logTypes: { type: LogType; label: string }[] = [
   { type: "api", label: "API server" },
@@ -33,8 +30,6 @@ const logTypes: { type: LogType; label: string }[] = [
   { type: "scheduler", label: "Scheduler" },
 ];
 
-const nameOf = (subnet: Subnet) => subnet.Tags?.find(({ Key }) => Key === "Name")?.Value;
-
 /** CreateClusterPage creates a cluster, with the settings of AWS's console. */
 export default function CreateClusterPage() {
   const { session } = useSession();
@@ -42,7 +37,6 @@ export default function CreateClusterPage() {
   const [form, setForm] = useState<Form>(emptyForm);
   const [submitted, setSubmitted] = useState(false);
   const versions = [...useVersions().values()].filter(({ versionStatus }) => versionStatus !== "UNSUPPORTED");
-  const roles = useAwsPages(IAMClient, paginateListRoles, {}, (page) => page.Roles);
   const subnets = useAwsPages(EC2Client, paginateDescribeSubnets, {}, (page) => page.Subnets);
   const groups = useAwsPages(EC2Client, paginateDescribeSecurityGroups, {}, (page) => page.SecurityGroups);
   const create = useAwsChange(EKSClient, CreateClusterCommand, {
@@ -56,7 +50,6 @@ export default function CreateClusterPage() {
   const complete = { ...form, version: form.version === "" ? defaultVersion : form.version };
   const zones = new Map(subnets.data?.map((s) => [s.SubnetId ?? "", s.AvailabilityZone ?? ""]));
   const vpc = subnets.data?.find(({ SubnetId }) => SubnetId === form.subnetIds[0])?.VpcId;
-  const trusted = (roles.data ?? []).filter((role) => trustsEKS(role.AssumeRolePolicyDocument));
   const submit = () => {
     setSubmitted(true);
     if (Object.keys(problemsOf(complete)).length > 0) return;
@@ -64,195 +57,156 @@ export default function CreateClusterPage() {
       onSuccess: () => void navigate(`/clusters/${encodeURIComponent(complete.name)}`),
     });
   };
-  const subnetOption = (s: Subnet) => ({
-    value: s.SubnetId ?? "",
-    label: s.SubnetId,
-    description: [s.AvailabilityZone, s.CidrBlock, s.VpcId, nameOf(s)].filter(Boolean).join(" | "),
-  });
-  const failed = roles.error ?? subnets.error ?? groups.error;
+  const failed = subnets.error ?? groups.error;
 
   return (
-    <ContentLayout header={<Header variant="h1">Create cluster</Header>}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit();
-        }}
-      >
-        <FormLayout
-          actions={
-            <SpaceBetween direction="horizontal" size="xs">
-              <Button variant="link" formAction="none" onClick={() => void navigate("/clusters")}>
-                Cancel
-              </Button>
-              <Button variant="primary" loading={create.isPending}>
-                Create
-              </Button>
+    <FormPage
+      title="Create cluster"
+      submitText="Create"
+      cancelTo="/clusters"
+      attempted={`Create cluster ${form.name}`}
+      error={create.error}
+      pending={create.isPending}
+      commands={commandsOf(complete, session.region, zones)}
+      onSubmit={submit}
+    >
+      {failed !== null && <ErrorAlert attempted="Read subnets and security groups" error={failed} />}
+      <Container header={<Header variant="h2">Cluster configuration</Header>}>
+        <SpaceBetween size="m">
+          <FormField label="Name" errorText={problems.name}>
+            <Input value={form.name} autoFocus onChange={({ detail }) => change({ name: detail.value })} />
+          </FormField>
+          <RoleSelect
+            label="Cluster IAM role"
+            description="Select a role that EKS may assume."
+            service="eks.amazonaws.com"
+            needs={[["AmazonEKSClusterPolicy"]]}
+            value={form.roleArn}
+            errorText={problems.roleArn}
+            onChange={(roleArn) => change({ roleArn })}
+          />
+          <FormField label="Kubernetes version" errorText={problems.version}>
+            <Select
+              placeholder="Choose a version"
+              selectedOption={
+                complete.version === "" ? null : { value: complete.version, label: complete.version }
+              }
+              options={versions.map((v) => ({
+                value: v.clusterVersion,
+                label: v.clusterVersion,
+                description: v.versionStatus === "EXTENDED_SUPPORT" ? "Extended support" : "Standard support",
+              }))}
+              onChange={({ detail }) => change({ version: detail.selectedOption.value ?? "" })}
+            />
+          </FormField>
+          <Checkbox
+            checked={form.deletionProtection}
+            description="The cluster cannot be deleted as long as this is on."
+            onChange={({ detail }) => change({ deletionProtection: detail.checked })}
+          >
+            Deletion protection
+          </Checkbox>
+        </SpaceBetween>
+      </Container>
+      <Container header={<Header variant="h2">Cluster access</Header>}>
+        <SpaceBetween size="m">
+          <Checkbox
+            checked={form.creatorIsAdmin}
+            onChange={({ detail }) => change({ creatorIsAdmin: detail.checked })}
+          >
+            Allow cluster administrator access for whoever creates the cluster
+          </Checkbox>
+          <FormField label="Cluster authentication mode">
+            <RadioGroup
+              value={form.authenticationMode}
+              items={[
+                { value: "API", label: "EKS API" },
+                { value: "API_AND_CONFIG_MAP", label: "EKS API and ConfigMap" },
+              ]}
+              onChange={({ detail }) =>
+                change({ authenticationMode: detail.value as Form["authenticationMode"] })
+              }
+            />
+          </FormField>
+        </SpaceBetween>
+      </Container>
+      <Container header={<Header variant="h2">Networking</Header>}>
+        <SpaceBetween size="m">
+          <SubnetSelect
+            description="EKS places network interfaces of the control plane in them."
+            places={subnets.data?.map((subnet) => placeOf(subnet))}
+            withVpc
+            value={form.subnetIds}
+            errorText={problems.subnetIds}
+            onChange={(subnetIds) => change({ subnetIds })}
+          />
+          <FormField label="Additional security groups">
+            <Multiselect
+              filteringType="auto"
+              placeholder="Choose security groups"
+              empty="Choose subnets first."
+              options={(groups.data ?? [])
+                .filter(({ VpcId }) => VpcId === vpc)
+                .map(({ GroupId, GroupName }) => ({ value: GroupId, label: GroupId, description: GroupName }))}
+              selectedOptions={form.securityGroupIds.map((value) => ({ value, label: value }))}
+              deselectAriaLabel={({ label = "" }) => `Remove ${label}`}
+              onChange={({ detail }) =>
+                change({ securityGroupIds: detail.selectedOptions.map(({ value = "" }) => value) })
+              }
+            />
+          </FormField>
+          <FormField label="Cluster endpoint access" errorText={problems.publicAccess}>
+            <SpaceBetween size="xs">
+              <Checkbox
+                checked={form.publicAccess}
+                onChange={({ detail }) => change({ publicAccess: detail.checked })}
+              >
+                Public
+              </Checkbox>
+              <Checkbox
+                checked={form.privateAccess}
+                onChange={({ detail }) => change({ privateAccess: detail.checked })}
+              >
+                Private
+              </Checkbox>
             </SpaceBetween>
-          }
-        >
-          <SpaceBetween size="l">
-            {failed !== null && <ErrorAlert attempted="Read roles, subnets and security groups" error={failed} />}
-            <Container header={<Header variant="h2">Cluster configuration</Header>}>
-              <SpaceBetween size="m">
-                <FormField label="Name" errorText={problems.name}>
-                  <Input value={form.name} autoFocus onChange={({ detail }) => change({ name: detail.value })} />
-                </FormField>
-                <FormField
-                  label="Cluster IAM role"
-                  description="Roles that EKS may assume. It needs the policy AmazonEKSClusterPolicy."
-                  errorText={problems.roleArn}
-                >
-                  <Select
-                    filteringType="auto"
-                    placeholder="Choose a role"
-                    empty="No role trusts eks.amazonaws.com."
-                    selectedOption={form.roleArn === "" ? null : { value: form.roleArn, label: form.roleArn }}
-                    options={trusted.map(({ Arn }) => ({ value: Arn, label: Arn }))}
-                    onChange={({ detail }) => change({ roleArn: detail.selectedOption.value ?? "" })}
-                  />
-                </FormField>
-                <FormField label="Kubernetes version" errorText={problems.version}>
-                  <Select
-                    placeholder="Choose a version"
-                    selectedOption={
-                      complete.version === "" ? null : { value: complete.version, label: complete.version }
-                    }
-                    options={versions.map((v) => ({
-                      value: v.clusterVersion,
-                      label: v.clusterVersion,
-                      description: v.versionStatus === "EXTENDED_SUPPORT" ? "Extended support" : "Standard support",
-                    }))}
-                    onChange={({ detail }) => change({ version: detail.selectedOption.value ?? "" })}
-                  />
-                </FormField>
-                <Checkbox
-                  checked={form.deletionProtection}
-                  description="The cluster cannot be deleted as long as this is on."
-                  onChange={({ detail }) => change({ deletionProtection: detail.checked })}
-                >
-                  Deletion protection
-                </Checkbox>
-              </SpaceBetween>
-            </Container>
-            <Container header={<Header variant="h2">Cluster access</Header>}>
-              <SpaceBetween size="m">
-                <Checkbox
-                  checked={form.creatorIsAdmin}
-                  onChange={({ detail }) => change({ creatorIsAdmin: detail.checked })}
-                >
-                  Allow cluster administrator access for whoever creates the cluster
-                </Checkbox>
-                <FormField label="Cluster authentication mode">
-                  <RadioGroup
-                    value={form.authenticationMode}
-                    items={[
-                      { value: "API", label: "EKS API" },
-                      { value: "API_AND_CONFIG_MAP", label: "EKS API and ConfigMap" },
-                    ]}
-                    onChange={({ detail }) =>
-                      change({ authenticationMode: detail.value as Form["authenticationMode"] })
-                    }
-                  />
-                </FormField>
-              </SpaceBetween>
-            </Container>
-            <Container header={<Header variant="h2">Networking</Header>}>
-              <SpaceBetween size="m">
-                <FormField
-                  label="Subnets"
-                  description="EKS places network interfaces of the control plane in them."
-                  errorText={problems.subnetIds}
-                >
-                  <Multiselect
-                    filteringType="auto"
-                    placeholder="Choose subnets"
-                    options={(subnets.data ?? []).map(subnetOption)}
-                    selectedOptions={form.subnetIds.map((value) => ({
-                      value,
-                      label: value,
-                      description: zones.get(value),
-                    }))}
-                    deselectAriaLabel={({ label = "" }) => `Remove ${label}`}
-                    onChange={({ detail }) =>
-                      change({ subnetIds: detail.selectedOptions.map(({ value = "" }) => value) })
-                    }
-                  />
-                </FormField>
-                <FormField label="Additional security groups">
-                  <Multiselect
-                    filteringType="auto"
-                    placeholder="Choose security groups"
-                    empty="Choose subnets first."
-                    options={(groups.data ?? [])
-                      .filter(({ VpcId }) => VpcId === vpc)
-                      .map(({ GroupId, GroupName }) => ({ value: GroupId, label: GroupId, description: GroupName }))}
-                    selectedOptions={form.securityGroupIds.map((value) => ({ value, label: value }))}
-                    deselectAriaLabel={({ label = "" }) => `Remove ${label}`}
-                    onChange={({ detail }) =>
-                      change({ securityGroupIds: detail.selectedOptions.map(({ value = "" }) => value) })
-                    }
-                  />
-                </FormField>
-                <FormField label="Cluster endpoint access" errorText={problems.publicAccess}>
-                  <SpaceBetween size="xs">
-                    <Checkbox
-                      checked={form.publicAccess}
-                      onChange={({ detail }) => change({ publicAccess: detail.checked })}
-                    >
-                      Public
-                    </Checkbox>
-                    <Checkbox
-                      checked={form.privateAccess}
-                      onChange={({ detail }) => change({ privateAccess: detail.checked })}
-                    >
-                      Private
-                    </Checkbox>
-                  </SpaceBetween>
-                </FormField>
-                {form.publicAccess && (
-                  <FormField
-                    label="Sources of public access"
-                    description="CIDR blocks, one a line."
-                    errorText={problems.publicAccessCidrs}
-                  >
-                    <Textarea
-                      rows={2}
-                      value={form.publicAccessCidrs.join("\n")}
-                      onChange={({ detail }) => change({ publicAccessCidrs: detail.value.split("\n") })}
-                    />
-                  </FormField>
-                )}
-              </SpaceBetween>
-            </Container>
-            <Container header={<Header variant="h2">Observability</Header>}>
-              <FormField label="Control plane logs" description="Sent to CloudWatch Logs.">
-                <SpaceBetween size="xs">
-                  {logTypes.map(({ type, label }) => (
-                    <Checkbox
-                      key={type}
-                      checked={form.logTypes.includes(type)}
-                      onChange={({ detail }) =>
-                        change({
-                          logTypes: detail.checked
-                            ? [...form.logTypes, type]
-                            : form.logTypes.filter((other) => other !== type),
-                        })
-                      }
-                    >
-                      {label}
-                    </Checkbox>
-                  ))}
-                </SpaceBetween>
-              </FormField>
-            </Container>
-            <ExpandableSection headerText="The same with other tools" variant="container">
-              <CommandTabs commands={commandsOf(complete, session.region, zones)} />
-            </ExpandableSection>
-            {create.error !== null && <ErrorAlert attempted={`Create cluster ${form.name}`} error={create.error} />}
+          </FormField>
+          {form.publicAccess && (
+            <FormField
+              label="Sources of public access"
+              description="CIDR blocks, one a line."
+              errorText={problems.publicAccessCidrs}
+            >
+              <Textarea
+                rows={2}
+                value={form.publicAccessCidrs.join("\n")}
+                onChange={({ detail }) => change({ publicAccessCidrs: detail.value.split("\n") })}
+              />
+            </FormField>
+          )}
+        </SpaceBetween>
+      </Container>
+      <Container header={<Header variant="h2">Observability</Header>}>
+        <FormField label="Control plane logs" description="Sent to CloudWatch Logs.">
+          <SpaceBetween size="xs">
+            {logTypes.map(({ type, label }) => (
+              <Checkbox
+                key={type}
+                checked={form.logTypes.includes(type)}
+                onChange={({ detail }) =>
+                  change({
+                    logTypes: detail.checked
+                      ? [...form.logTypes, type]
+                      : form.logTypes.filter((other) => other !== type),
+                  })
+                }
+              >
+                {label}
+              </Checkbox>
+            ))}
           </SpaceBetween>
-        </FormLayout>
-      </form>
-    </ContentLayout>
+        </FormField>
+      </Container>
+    </FormPage>
   );
 }

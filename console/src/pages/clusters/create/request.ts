@@ -142,17 +142,3 @@ function eksctlConfig(form: Form, region: string, zones: Map<string, string>): o
     cloudWatch: form.logTypes.length > 0 ? { clusterLogging: { enableTypes: form.logTypes } } : undefined,
   };
 }
-
-/** TrustsEKS reports whether a role's trust policy, as IAM lists it, lets EKS assume the role. */
-export function trustsEKS(policy: string | undefined): boolean {
-  try {
-    const document = JSON.parse(decodeURIComponent(policy ?? "")) as { Statement?: unknown };
-    const statements = [document.Statement ?? []].flat() as { Effect?: string; Principal?: { Service?: unknown } }[];
-    return statements.some(
-      ({ Effect, Principal }) =>
-        Effect === "Allow" && [Principal?.Service ?? []].flat().includes("eks.amazonaws.com"),
-    );
-  } catch {
-    return false;
-  }
-}

@@ -1,13 +1,11 @@
-import type { ClusterIssue } from "@aws-sdk/client-eks";
-import Box from "@cloudscape-design/components/box";
 import Container from "@cloudscape-design/components/container";
 import Header from "@cloudscape-design/components/header";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import Table from "@cloudscape-design/components/table";
 import { Copyable } from "../../../components/Copyable";
 import { Time } from "../../../components/Time";
 import { upgradePolicy } from "../clusters";
+import { HealthIssues } from "../HealthIssues";
 import type { TabProps } from "../tab";
 
 /** OverviewTab shows what EKS keeps of a cluster itself, and what is wrong with it. */
@@ -17,7 +15,7 @@ export default function OverviewTab({ cluster }: TabProps) {
   const issues = cluster.health?.issues ?? [];
   return (
     <SpaceBetween size="l">
-      {issues.length > 0 && <HealthIssues issues={issues} />}
+      {issues.length > 0 && <HealthIssues title="Cluster health issues" issues={issues} />}
       <Container header={<Header variant="h2">Details</Header>}>
         <KeyValuePairs
           columns={3}
@@ -53,31 +51,5 @@ export default function OverviewTab({ cluster }: TabProps) {
         />
       </Container>
     </SpaceBetween>
-  );
-}
-
-/** HealthIssues has what EKS says is wrong with a cluster, and which of its resources are concerned. */
-export function HealthIssues({ issues }: { issues: ClusterIssue[] }) {
-  return (
-    <Table
-      items={issues}
-      enableKeyboardNavigation
-      wrapLines
-      ariaLabels={{ tableLabel: "Cluster health issues" }}
-      header={
-        <Header variant="h2" counter={`(${issues.length})`}>
-          Cluster health issues
-        </Header>
-      }
-      columnDefinitions={[
-        { id: "code", header: "Issue type", cell: (i) => <b>{i.code}</b>, isRowHeader: true },
-        { id: "message", header: "Description", cell: (i) => i.message },
-        {
-          id: "resources",
-          header: "Affected resources",
-          cell: (i) => i.resourceIds?.map((id) => <Box key={id}>{id}</Box>) ?? "-",
-        },
-      ]}
-    />
   );
 }
