@@ -130,11 +130,13 @@ func TestNodegroup(t *testing.T) {
 
 	// What EKS refuses stands beside what it is about.
 	tab.Expect("409 (Conflict)")
+	tab.Expect("404 (Not Found)") // once it is gone
 	tab.Go("/console/clusters/demo/nodegroup-create")
 	tab.See("Assign a unique name for this node group.")
 	tab.Fill("Name", "web")
 	tab.Click("Select role")
 	tab.Click("eks-node")
+	tab.See("AmazonEC2ContainerRegistryPullOnly") // moves what is below
 	tab.Click("Next")
 	tab.See("t3.medium")
 	tab.Click("Next")
@@ -209,6 +211,7 @@ func TestFargateProfile(t *testing.T) {
 	tab.Until("see that it is active", `document.body.innerText.match(/^Active$/m)`)
 	tab.See("team=blue")
 	eachLook(tab, "profile")
+	tab.Expect("404 (Not Found)") // once it is gone
 	tab.Click("Delete")
 	tab.Fill("To confirm deletion", "pods")
 	tab.Do("confirm", chromedp.KeyEvent("\r"))

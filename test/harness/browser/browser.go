@@ -278,7 +278,8 @@ func (b *Tab) Address() string {
 func (b *Tab) Click(name string) {
 	b.t.Helper()
 	at := fmt.Sprintf(`(() => {
-		const found = [...document.querySelectorAll("button, a, input, [role=tab], [role=option], [role^=menuitem]")].find((e) =>
+		const roles = "[role=button], [role=tab], [role=option], [role^=menuitem]";
+		const found = [...document.querySelectorAll("button, a, input, " + roles)].find((e) =>
 			(e.innerText?.trim() === %[1]s || e.ariaLabel === %[1]s) && !e.disabled && !e.closest("[aria-hidden=true]") &&
 			e.checkVisibility({ visibilityProperty: true, opacityProperty: e.tagName !== "INPUT" }));
 		if (found === undefined) return null;

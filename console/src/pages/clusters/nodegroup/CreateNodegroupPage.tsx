@@ -91,7 +91,6 @@ function CreateNodegroup({ cluster, name }: { cluster: Cluster; name: string }) 
               <FormField
                 label="Name"
                 description="Assign a unique name for this node group."
-                constraintText="Up to 63 letters, digits, hyphens and underscores; begins with a letter or a digit."
                 errorText={problems.name}
               >
                 <Input value={form.name} onChange={({ detail }) => change({ name: detail.value })} />

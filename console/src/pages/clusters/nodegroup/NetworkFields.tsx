@@ -65,7 +65,7 @@ function RemoteAccess({ vpcId, form, problems, change }: Omit<Props, "places">) 
     (page) => page.SecurityGroups,
   );
   return (
-    <>
+    <SpaceBetween size="m">
       <FormField label="EC2 Key Pair" errorText={problems.keyPair}>
         <Select
           filteringType="auto"
@@ -104,6 +104,6 @@ function RemoteAccess({ vpcId, form, problems, change }: Omit<Props, "places">) 
           />
         </FormField>
       )}
-    </>
+    </SpaceBetween>
   );
 }

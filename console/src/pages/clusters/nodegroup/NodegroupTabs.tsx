@@ -25,7 +25,7 @@ const each = (list: string[] | undefined) =>
 /** NodegroupDetails shows what EKS keeps of a node group. */
 export function NodegroupDetails({ group }: Props) {
   const { scalingConfig, launchTemplate, remoteAccess, resources, nodeRole = "" } = group;
-  const nodes = (count: number | undefined) => (count === undefined ? "-" : `${count} nodes`);
+  const nodes = (count: number | undefined) => formatShare({ unit: "number", text: String(count ?? "") });
   return (
     <Container header={<Header variant="h2">Details</Header>}>
       <KeyValuePairs

@@ -2,7 +2,6 @@
 import AttributeEditor from "@cloudscape-design/components/attribute-editor";
 import Box from "@cloudscape-design/components/box";
 import Checkbox from "@cloudscape-design/components/checkbox";
-import ColumnLayout from "@cloudscape-design/components/column-layout";
 import Container from "@cloudscape-design/components/container";
 import FormField from "@cloudscape-design/components/form-field";
 import Header from "@cloudscape-design/components/header";
@@ -168,7 +167,7 @@ const units = [
 /** ShareField asks for a number of nodes, or a percentage of them. */
 function ShareField({ label, description, share, errorText, optional = false, onChange }: ShareProps) {
   return (
-    <ColumnLayout columns={2}>
+    <SpaceBetween size="s">
       <FormField label={optional ? `${label} - optional` : label} description={description}>
         <RadioGroup
           value={share.unit}
@@ -190,7 +189,7 @@ function ShareField({ label, description, share, errorText, optional = false, on
           onChange={({ detail }) => onChange({ ...share, text: detail.value })}
         />
       </FormField>
-    </ColumnLayout>
+    </SpaceBetween>
   );
 }
 
@@ -242,7 +241,7 @@ export function RepairFields({ form, problems, change }: Props) {
           Enable node auto repair
         </Checkbox>
         {form.repair && (
-          <>
+          <SpaceBetween size="m">
             <ShareField
               optional
               label="Maximum unhealthy nodes"
@@ -259,7 +258,7 @@ export function RepairFields({ form, problems, change }: Props) {
               errorText={problems.parallel}
               onChange={(parallel) => change({ parallel })}
             />
-          </>
+          </SpaceBetween>
         )}
       </SpaceBetween>
     </Container>

@@ -44,7 +44,7 @@ export function TemplateFields({ form, problems, change }: Props) {
           Use launch template
         </Checkbox>
         {form.useTemplate && (
-          <>
+          <SpaceBetween size="m">
             <FormField label="Launch template name" errorText={problems.templateId}>
               <Select
                 filteringType="auto"
@@ -91,7 +91,7 @@ export function TemplateFields({ form, problems, change }: Props) {
               The launch template has the disk size and remote access. Its AMI and its instance type, if it has them,
               take the place of those below.
             </Box>
-          </>
+          </SpaceBetween>
         )}
       </SpaceBetween>
     </Container>

@@ -84,7 +84,7 @@ export function UpdateVersion({ group, clusterVersion = "", onDismiss }: Props) 
             The nodes run the AMI of the launch template. Choose the version of the template with another AMI.
           </Alert>
         ) : (
-          <>
+          <SpaceBetween size="m">
             <FormField label="Kubernetes version" description={`The node group has ${group.version ?? "-"}.`}>
               <Select
                 options={minorVersions(group.version ?? "", clusterVersion).map((value) => ({ value, label: value }))}
@@ -105,7 +105,7 @@ export function UpdateVersion({ group, clusterVersion = "", onDismiss }: Props) 
                 onChange={({ detail }) => change({ releaseVersion: detail.selectedOption.value ?? "" })}
               />
             </FormField>
-          </>
+          </SpaceBetween>
         )}
         {own !== undefined && (
           <FormField

@@ -11,6 +11,8 @@ interface Part {
   items: { label: string; value: ReactNode }[];
 }
 
+const nodes = (text: string) => formatShare({ unit: "number", text });
+
 const inTemplate = "Specified in launch template";
 
 /** FormatPairs returns labels or tags: "team=blue, tier=web". */
@@ -59,9 +61,9 @@ export function reviewOf(form: Form, template: Template): Record<"configuration"
       {
         title: "Node group scaling configuration",
         items: [
-          { label: "Desired size", value: `${form.desiredSize} nodes` },
-          { label: "Minimum size", value: `${form.minSize} nodes` },
-          { label: "Maximum size", value: `${form.maxSize} nodes` },
+          { label: "Desired size", value: nodes(form.desiredSize) },
+          { label: "Minimum size", value: nodes(form.minSize) },
+          { label: "Maximum size", value: nodes(form.maxSize) },
         ],
       },
       {
