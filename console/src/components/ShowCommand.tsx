@@ -51,7 +51,7 @@ export function CommandTabs({ commands }: { commands: Command[] }) {
     <Tabs
       ariaLabel="Commands"
       tabs={commands.map((command) => ({
-        id: command.title,
+        id: command.title.replaceAll(" ", "-"), // part of attributes that take no blank
         label: command.title,
         content: <CommandText command={command} />,
       }))}
