@@ -46,7 +46,9 @@ test("other tools make the same profile", () => {
   );
   expect(aws).toContain("--pod-execution-role-arn arn:aws:iam::111122223333:role/pods");
   expect(aws).toContain(`--selectors '[{"namespace":"web-*","labels":{"team":"blue"}}]'`);
-  expect(parse(eksctl ?? "")).toMatchObject({
+  const [, command, file] = /^(.*?)<<'EOF'\n(.*)EOF$/s.exec(eksctl?.trimEnd() ?? "") ?? [];
+  expect(command).toBe("eksctl create fargateprofile -f - ");
+  expect(parse(file ?? "")).toMatchObject({
     metadata: { name: "demo", region: "eu-west-1" },
     vpc,
     fargateProfiles: [{ name: "web", selectors: [{ namespace: "web-*", labels: { team: "blue" } }] }],

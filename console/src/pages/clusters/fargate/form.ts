@@ -1,8 +1,9 @@
 // What the form of a Fargate profile holds, the request that it makes, and what is the same for other tools.
 import type { Cluster, CreateFargateProfileRequest } from "@aws-sdk/client-eks";
 import { awsCommand, cloudFormationResource, type Command } from "../../../commands/command";
+import { eksctlFile } from "../../../commands/eksctl";
 import { propertiesOf } from "../forms/cloudformation";
-import { eksctlFile, type EksctlVpc } from "../forms/eksctl";
+import type { EksctlVpc } from "../forms/eksctl";
 import {
   anyProblem,
   labelKeyProblem,
@@ -114,12 +115,11 @@ export function commandsOf(
     selectors: request.selectors,
     tags: request.tags,
   };
-  const file = eksctlFile(name, region, vpc, { fargateProfiles: [profile] });
   const pairs = (list: Pair[]) =>
     list.length > 0 ? list.map(({ key, value }) => ({ Key: key, Value: value })) : undefined;
   return [
     awsCommand("eks", "create-fargate-profile", request, region),
-    { title: "eksctl", text: `# eksctl create fargateprofile -f fargateprofile.yaml\n${file}` },
+    eksctlFile("create fargateprofile", name, region, { vpc, fargateProfiles: [profile] }),
     cloudFormationResource("FargateProfile", "AWS::EKS::FargateProfile", {
       ...propertiesOf(request),
       Selectors: form.selectors.map(({ namespace, labels }) => ({ Namespace: namespace, Labels: pairs(labels) })),

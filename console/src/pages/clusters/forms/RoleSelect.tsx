@@ -6,7 +6,7 @@ import Select from "@cloudscape-design/components/select";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import type { ReactNode } from "react";
 import { useAwsPages } from "../../../aws/queries";
-import { quote } from "../../../commands/command";
+import { awsCommand } from "../../../commands/command";
 import { describeError } from "../../../aws/errors";
 import { missingPolicies, roleName, trusts } from "./roles";
 
@@ -71,7 +71,7 @@ function Missing({ arn, needs }: { arn: string; needs: string[][] }) {
         <div>Unless other policies of it allow the same, attach them:</div>
         {missing.map((name) => (
           <Box key={name} variant="code">
-            aws iam attach-role-policy --role-name {quote(RoleName)} --policy-arn arn:aws:iam::aws:policy/{name}
+            {awsCommand("iam", "attach-role-policy", { RoleName, PolicyArn: `arn:aws:iam::aws:policy/${name}` }).text}
           </Box>
         ))}
       </SpaceBetween>

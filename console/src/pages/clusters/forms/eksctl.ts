@@ -1,6 +1,5 @@
-// The configuration file of eksctl. https://schema.eksctl.io
+// What configuration files of eksctl have of a cluster that exists. https://schema.eksctl.io
 import type { Cluster } from "@aws-sdk/client-eks";
-import { stringify } from "yaml";
 import type { Place } from "./subnets";
 
 /** The network of a cluster, which eksctl has to be told of for a cluster that it has not made. */
@@ -18,16 +17,4 @@ export function eksctlVpcOf(cluster: Cluster, places: Place[]): EksctlVpc {
     return found.length === 0 ? undefined : Object.fromEntries(found.map(({ id }) => [id, { id }]));
   };
   return { id: vpcId, securityGroup: clusterSecurityGroupId, subnets: { public: of(true), private: of(false) } };
-}
-
-/** EksctlFile returns a configuration file for a cluster that exists. Members that are not set are left out. */
-export function eksctlFile(name: string, region: string, vpc: EksctlVpc | undefined, parts: object): string {
-  const config = {
-    apiVersion: "eksctl.io/v1alpha5",
-    kind: "ClusterConfig",
-    metadata: { name, region },
-    vpc,
-    ...parts,
-  };
-  return stringify(JSON.parse(JSON.stringify(config)));
 }

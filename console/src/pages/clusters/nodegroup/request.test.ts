@@ -98,9 +98,10 @@ test("other tools make the same node group", () => {
   expect(aws).toContain("aws eks create-nodegroup");
   expect(aws).toContain("--capacity-type SPOT");
   expect(aws).toContain(`--scaling-config '{"minSize":2,"maxSize":2,"desiredSize":2}'`);
-  expect(eksctl).toContain("# eksctl create nodegroup -f nodegroup.yaml\n");
-  expect(eksctl).toContain(`# aws eks update-nodegroup-config`);
-  expect(parse(eksctl ?? "")).toEqual({
+  const [, command, file, afterwards] = /^(.*?)<<'EOF'\n(.*)EOF\n(.*)$/s.exec(eksctl ?? "") ?? [];
+  expect(command).toBe("eksctl create nodegroup -f - ");
+  expect(afterwards).toContain("aws eks update-nodegroup-config");
+  expect(parse(file ?? "")).toEqual({
     apiVersion: "eksctl.io/v1alpha5",
     kind: "ClusterConfig",
     metadata: { name: "demo", region: "eu-west-1" },
@@ -194,8 +195,8 @@ test("other tools make the same change", () => {
   const [aws, eksctl, template] = commands.map(({ text }) => text);
   expect(aws).toContain("aws eks update-nodegroup-config");
   expect(eksctl).toContain("eksctl scale nodegroup");
-  expect(eksctl).toContain("--nodes 3");
-  expect(eksctl).toContain("--labels team=red");
+  expect(eksctl).toContain("--nodes=3");
+  expect(eksctl).toContain("--labels=team=red");
   expect(eksctl).toContain("eksctl unset labels");
   expect(parse(template ?? "")).toMatchObject({
     Resources: {

@@ -10,9 +10,10 @@ import type {
   UpdateNodegroupConfigRequest,
   UpdateNodegroupVersionRequest,
 } from "@aws-sdk/client-eks";
-import { awsCommand, cloudFormationResource, type Command, layOut, quote } from "../../../commands/command";
+import { awsCommand, cloudFormationResource, type Command, eachInTurn, inTurn } from "../../../commands/command";
+import { eksctlCommand, eksctlFile } from "../../../commands/eksctl";
 import { propertiesOf } from "../forms/cloudformation";
-import { eksctlFile, type EksctlVpc } from "../forms/eksctl";
+import type { EksctlVpc } from "../forms/eksctl";
 import { pairsOf, recordOf, wholeNumber } from "../forms/problems";
 import { amiTypeOf } from "./amiTypes";
 import type { Form, Settings, Share, TaintRow, Template } from "./form";
@@ -85,7 +86,8 @@ export function createCommandsOf(
   vpc: EksctlVpc | undefined,
 ): Command[] {
   const request = createRequestOf(form, cluster.name ?? "", template);
-  const file = eksctlFile(cluster.name ?? "", region, vpc, {
+  const file = eksctlFile("create nodegroup", cluster.name ?? "", region, {
+    vpc,
     managedNodeGroups: [{ ...eksctlGroupOf(request), ...eksctlSettingsOf(request.updateConfig, request.taints) }],
   });
   const strategy = awsCommand(
@@ -98,15 +100,12 @@ export function createCommandsOf(
     },
     region,
   );
-  const afterwards = form.updateStrategy === "MINIMAL" ? `# Afterwards:\n# ${comment(strategy.text)}\n` : "";
   return [
     awsCommand("eks", "create-nodegroup", request, region),
-    { title: "eksctl", text: `# eksctl create nodegroup -f nodegroup.yaml\n${file}${afterwards}` },
+    form.updateStrategy === "MINIMAL" ? inTurn(file, strategy) : file,
     cloudFormationResource("Nodegroup", "AWS::EKS::Nodegroup", propertiesOf(request)),
   ];
 }
-
-const comment = (text: string) => text.replaceAll("\n", "\n# ");
 
 const effects: Record<TaintEffect, string> = {
   NO_SCHEDULE: "NoSchedule",
@@ -235,10 +234,9 @@ export function configCommandsOf(
   after: Settings,
   region: string,
 ): Command[] {
-  const commands = [awsCommand("eks", "update-nodegroup-config", request, region)];
-  const eksctl = eksctlChanges(request, region);
-  if (eksctl !== "") commands.push({ title: "eksctl", text: eksctl });
-  commands.push(
+  return [
+    awsCommand("eks", "update-nodegroup-config", request, region),
+    ...eachInTurn(eksctlChanges(request, region)),
     cloudFormationResource("Nodegroup", "AWS::EKS::Nodegroup", {
       ...nodegroupProperties(group),
       ScalingConfig: propertiesOf(request.scalingConfig ?? group.scalingConfig ?? {}),
@@ -247,51 +245,31 @@ export function configCommandsOf(
       UpdateConfig: propertiesOf(updateConfigOf(after)),
       NodeRepairConfig: propertiesOf(repairOf(after)),
     }),
-  );
-  return commands;
+  ];
 }
 
 /** EksctlChanges returns the commands of eksctl for a change, as far as it has some. */
-function eksctlChanges(request: UpdateNodegroupConfigRequest, region: string): string {
-  const { clusterName = "", nodegroupName = "", scalingConfig, labels, updateConfig } = request;
-  const of = [`--cluster ${quote(clusterName)}`, `--region ${quote(region)}`];
-  const parts: string[] = [];
+function eksctlChanges(request: UpdateNodegroupConfigRequest, region: string): Command[] {
+  const { clusterName: cluster = "", nodegroupName: name = "", scalingConfig, labels, updateConfig } = request;
+  const commands: Command[] = [];
   if (scalingConfig !== undefined) {
-    parts.push(
-      layOut("eksctl scale nodegroup", [
-        ...of,
-        `--name ${quote(nodegroupName)}`,
-        `--nodes ${scalingConfig.desiredSize ?? ""}`,
-        `--nodes-min ${scalingConfig.minSize ?? ""}`,
-        `--nodes-max ${scalingConfig.maxSize ?? ""}`,
-      ]),
-    );
+    const { desiredSize, minSize, maxSize } = scalingConfig;
+    const options = { nodes: desiredSize, "nodes-min": minSize, "nodes-max": maxSize };
+    const texts = Object.fromEntries(Object.entries(options).map(([option, size]) => [option, size?.toString()]));
+    commands.push(eksctlCommand("scale nodegroup", { cluster, name, ...texts }, region));
   }
   if (labels?.addOrUpdateLabels !== undefined) {
     const pairs = Object.entries(labels.addOrUpdateLabels).map(([key, value]) => `${key}=${value}`);
-    parts.push(
-      layOut("eksctl set labels", [
-        ...of,
-        `--nodegroup ${quote(nodegroupName)}`,
-        `--labels ${quote(pairs.join(","))}`,
-      ]),
-    );
+    commands.push(eksctlCommand("set labels", { cluster, nodegroup: name, labels: pairs }, region));
   }
   if (labels?.removeLabels !== undefined) {
-    parts.push(
-      layOut("eksctl unset labels", [
-        ...of,
-        `--nodegroup ${quote(nodegroupName)}`,
-        `--labels ${quote(labels.removeLabels.join(","))}`,
-      ]),
-    );
+    commands.push(eksctlCommand("unset labels", { cluster, nodegroup: name, labels: labels.removeLabels }, region));
   }
   if (updateConfig !== undefined) {
-    const group = { name: nodegroupName, ...eksctlSettingsOf(updateConfig, undefined) };
-    const file = eksctlFile(clusterName, region, undefined, { managedNodeGroups: [group] });
-    parts.push(`eksctl update nodegroup -f - <<EOF\n${file}EOF`);
+    const group = { name, ...eksctlSettingsOf(updateConfig, undefined) };
+    commands.push(eksctlFile("update nodegroup", cluster, region, { managedNodeGroups: [group] }));
   }
-  return parts.join("\n");
+  return commands;
 }
 
 /** NodegroupProperties returns the properties of the resource of CloudFormation that is a node group. */
@@ -351,18 +329,18 @@ export function versionCommandsOf(form: VersionForm, group: Nodegroup, region: s
   const template = request.launchTemplate ?? group.launchTemplate;
   return [
     awsCommand("eks", "update-nodegroup-version", request, region),
-    {
-      title: "eksctl",
-      text: layOut("eksctl upgrade nodegroup", [
-        `--cluster ${quote(group.clusterName ?? "")}`,
-        `--region ${quote(region)}`,
-        `--name ${quote(group.nodegroupName ?? "")}`,
-        ...(form.version === "" ? [] : [`--kubernetes-version ${quote(form.version)}`]),
-        ...(form.releaseVersion === "" ? [] : [`--release-version ${quote(form.releaseVersion)}`]),
-        ...(form.templateVersion === "" ? [] : [`--launch-template-version ${quote(form.templateVersion)}`]),
-        ...(form.force ? ["--force-upgrade"] : []),
-      ]),
-    },
+    eksctlCommand(
+      "upgrade nodegroup",
+      {
+        cluster: group.clusterName,
+        name: group.nodegroupName,
+        "kubernetes-version": request.version,
+        "release-version": request.releaseVersion,
+        "launch-template-version": request.launchTemplate?.version,
+        "force-upgrade": request.force,
+      },
+      region,
+    ),
     cloudFormationResource("Nodegroup", "AWS::EKS::Nodegroup", {
       ...nodegroupProperties(group),
       Version: request.version,
