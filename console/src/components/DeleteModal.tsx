@@ -1,12 +1,13 @@
 import Alert from "@cloudscape-design/components/alert";
 import Box from "@cloudscape-design/components/box";
-import Button from "@cloudscape-design/components/button";
+import ExpandableSection from "@cloudscape-design/components/expandable-section";
 import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
-import Modal from "@cloudscape-design/components/modal";
-import SpaceBetween from "@cloudscape-design/components/space-between";
 import { type ReactNode, useState } from "react";
+import type { Command } from "../commands/command";
 import { ErrorAlert } from "./ErrorAlert";
+import { FormModal } from "./FormModal";
+import { CommandTabs } from "./ShowCommand";
 
 interface Props {
   /** What is deleted: "cluster", "node group". */
@@ -16,18 +17,22 @@ interface Props {
   word?: string;
   /** What becomes of what depends on it. */
   children?: ReactNode;
+  /** How it is deleted, where there is a choice. */
+  options?: ReactNode;
+  /** What does the same. */
+  commands?: Command[];
   onDismiss: () => void;
   /** OnDelete deletes it. The modal stays, with the reason, where that fails. */
   onDelete: () => Promise<unknown>;
 }
 
 /** DeleteModal asks whether something is to be deleted, and takes a typed name for a yes. It is shown while mounted. */
-export function DeleteModal({ what, name, word = name, children, onDismiss, onDelete }: Props) {
+export function DeleteModal({ what, name, word = name, children, options, commands = [], ...rest }: Props) {
+  const { onDismiss, onDelete } = rest;
   const [typed, setTyped] = useState("");
   const [deleting, setDeleting] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const submit = async () => {
-    if (typed !== word || deleting) return;
     setDeleting(true);
     setError(null);
     try {
@@ -39,47 +44,34 @@ export function DeleteModal({ what, name, word = name, children, onDismiss, onDe
     }
   };
   return (
-    <Modal
-      visible
-      header={`Delete ${what}`}
-      closeAriaLabel="Close"
+    <FormModal
+      title={`Delete ${what}`}
+      submit="Delete"
+      disabled={typed !== word}
+      submitting={deleting}
+      onSubmit={() => void submit()}
       onDismiss={onDismiss}
-      footer={
-        <Box float="right">
-          <SpaceBetween direction="horizontal" size="xs">
-            <Button variant="link" onClick={onDismiss}>
-              Cancel
-            </Button>
-            <Button variant="primary" disabled={typed !== word} loading={deleting} onClick={() => void submit()}>
-              Delete
-            </Button>
-          </SpaceBetween>
-        </Box>
-      }
     >
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void submit();
-        }}
+      <Box variant="span">
+        Permanently delete the {what} <b>{name}</b>? You can’t undo this action.
+      </Box>
+      {children !== undefined && <Alert type="warning">{children}</Alert>}
+      {options}
+      {commands.length > 0 && (
+        <ExpandableSection headerText="The same with other tools">
+          <CommandTabs commands={commands} />
+        </ExpandableSection>
+      )}
+      <FormField
+        label={
+          <>
+            To confirm deletion, type <i>{word}</i> in the field.
+          </>
+        }
       >
-        <SpaceBetween size="m">
-          <Box variant="span">
-            Permanently delete the {what} <b>{name}</b>? You can’t undo this action.
-          </Box>
-          {children !== undefined && <Alert type="warning">{children}</Alert>}
-          <FormField
-            label={
-              <>
-                To confirm deletion, type <i>{word}</i> in the field.
-              </>
-            }
-          >
-            <Input value={typed} onChange={({ detail }) => setTyped(detail.value)} placeholder={word} autoFocus />
-          </FormField>
-          {error !== null && <ErrorAlert attempted={`Delete ${what} ${name}`} error={error} />}
-        </SpaceBetween>
-      </form>
-    </Modal>
+        <Input value={typed} onChange={({ detail }) => setTyped(detail.value)} placeholder={word} autoFocus />
+      </FormField>
+      {error !== null && <ErrorAlert attempted={`Delete ${what} ${name}`} error={error} />}
+    </FormModal>
   );
 }

@@ -274,13 +274,16 @@ func (b *Tab) Address() string {
 	return run(b, "read the address", chromedp.Location())
 }
 
-// Click clicks the button, link, tab or menu item that has a text or label, where a person sees it.
+// Click clicks the button, link, tab, menu item or choice that has a text or label, where a person sees it.
 func (b *Tab) Click(name string) {
 	b.t.Helper()
 	at := fmt.Sprintf(`(() => {
 		const roles = "[role=button], [role=tab], [role=option], [role^=menuitem]";
+		const choice = (e) => /^(radio|checkbox)$/.test(e.type) &&
+			document.getElementById(e.getAttribute("aria-labelledby")?.split(" ")[0])?.innerText.trim();
 		const found = [...document.querySelectorAll("button, a, input, " + roles)].find((e) =>
-			(e.innerText?.trim() === %[1]s || e.ariaLabel === %[1]s) && !e.disabled && !e.closest("[aria-hidden=true]") &&
+			(e.innerText?.trim() === %[1]s || e.ariaLabel === %[1]s || choice(e) === %[1]s) && !e.disabled &&
+			!e.closest("[aria-hidden=true]") &&
 			e.checkVisibility({ visibilityProperty: true, opacityProperty: e.tagName !== "INPUT" }));
 		if (found === undefined) return null;
 		found.scrollIntoView({ block: "nearest" });

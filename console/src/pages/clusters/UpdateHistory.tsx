@@ -62,12 +62,14 @@ interface Props {
   name: string;
   /** The node group whose updates are listed, instead of those of the cluster. */
   nodegroupName?: string;
+  /** The add-on whose updates are listed. */
+  addonName?: string;
 }
 
-/** UpdateHistory lists the updates of a cluster, or of a node group. */
-export function UpdateHistory({ name, nodegroupName }: Props) {
+/** UpdateHistory lists the updates of a cluster, or of a node group or add-on. */
+export function UpdateHistory({ name, nodegroupName, addonName }: Props) {
   const { session } = useSession();
-  const input = { name, nodegroupName };
+  const input = { name, nodegroupName, addonName };
   const columns = useMemo(
     () => (nodegroupName === undefined ? updateColumns : columnsOf(name, nodegroupName)),
     [name, nodegroupName],

@@ -1,24 +1,35 @@
 import {
   type Addon,
-  DeleteAddonCommand,
   DescribeAddonCommand,
   EKSClient,
   paginateListAddons,
 } from "@aws-sdk/client-eks";
 import Button from "@cloudscape-design/components/button";
+import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useState } from "react";
+import { useNavigate } from "react-router";
 import { useDescribed } from "../../../aws/describe";
-import { useAwsChange } from "../../../aws/queries";
 import { awsCommand } from "../../../commands/command";
-import { DeleteModal } from "../../../components/DeleteModal";
+import { AppLink } from "../../../components/AppLink";
 import { type Column, ResourceTable } from "../../../components/ResourceTable";
 import { Status } from "../../../components/Status";
 import { Time } from "../../../components/Time";
 import { useSession } from "../../../session/SessionProvider";
+import { isChanging } from "../addon/addons";
+import { RemoveAddon } from "../addon/RemoveAddon";
 import type { TabProps } from "../tab";
 
+const addressOf = ({ clusterName = "", addonName = "" }: Addon) =>
+  `/clusters/${encodeURIComponent(clusterName)}/add-ons/${encodeURIComponent(addonName)}`;
+
 const columns: Column<Addon>[] = [
-  { id: "name", header: "Add-on name", text: (a) => a.addonName ?? "", width: 220 },
+  {
+    id: "name",
+    header: "Add-on name",
+    text: (a) => a.addonName ?? "",
+    cell: (a) => <AppLink to={addressOf(a)}>{a.addonName ?? ""}</AppLink>,
+    width: 220,
+  },
   {
     id: "status",
     header: "Status",
@@ -46,6 +57,7 @@ const columns: Column<Addon>[] = [
 /** AddonsTab lists the add-ons of a cluster. */
 export default function AddonsTab({ name }: TabProps) {
   const { session } = useSession();
+  const navigate = useNavigate();
   const addons = useDescribed(EKSClient, {
     paginate: paginateListAddons,
     input: { clusterName: name },
@@ -53,15 +65,10 @@ export default function AddonsTab({ name }: TabProps) {
     names: (page) => page.addons,
     describe: async (client, addonName, abortSignal) =>
       (await client.send(new DescribeAddonCommand({ clusterName: name, addonName }), { abortSignal })).addon,
-    changes: (a: Addon) => /^(CREATING|UPDATING|DELETING)$/.test(a.status ?? ""),
+    changes: isChanging,
   });
   const [selected, setSelected] = useState<Addon[]>([]);
   const [deleting, setDeleting] = useState<string>();
-  const remove = useAwsChange(EKSClient, DeleteAddonCommand, {
-    attempt: (input) => `Remove add-on ${input.addonName ?? ""}`,
-    success: (input) => `Add-on ${input.addonName ?? ""} is being removed.`,
-    quiet: true,
-  });
   const [first] = selected;
   return (
     <>
@@ -86,20 +93,27 @@ export default function AddonsTab({ name }: TabProps) {
         selected={selected}
         onSelect={setSelected}
         actions={
-          <Button disabled={first === undefined} onClick={() => setDeleting(first?.addonName)}>
-            Remove
-          </Button>
+          <SpaceBetween direction="horizontal" size="xs">
+            <Button disabled={first === undefined} onClick={() => setDeleting(first?.addonName)}>
+              Remove
+            </Button>
+            <Button
+              disabled={first === undefined || isChanging(first)}
+              onClick={() => first !== undefined && void navigate(`${addressOf(first)}/edit`)}
+            >
+              Edit
+            </Button>
+            <Button
+              variant="primary"
+              onClick={() => void navigate(`/clusters/${encodeURIComponent(name)}/add-on-create`)}
+            >
+              Get more add-ons
+            </Button>
+          </SpaceBetween>
         }
       />
       {deleting !== undefined && (
-        <DeleteModal
-          what="add-on"
-          name={deleting}
-          onDismiss={() => setDeleting(undefined)}
-          onDelete={() => remove.mutateAsync({ clusterName: name, addonName: deleting })}
-        >
-          The add-on’s Kubernetes objects are removed from the cluster, too.
-        </DeleteModal>
+        <RemoveAddon clusterName={name} addonName={deleting} onDismiss={() => setDeleting(undefined)} />
       )}
     </>
   );

@@ -1,12 +1,22 @@
+import ButtonDropdown from "@cloudscape-design/components/button-dropdown";
 import Container from "@cloudscape-design/components/container";
 import Header from "@cloudscape-design/components/header";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
+import { useState } from "react";
 import { Copyable } from "../../../components/Copyable";
 import type { TabProps } from "../tab";
+import { EndpointAccess } from "../update/EndpointAccess";
+import { RemoteNetworks } from "../update/RemoteNetworks";
+import { VpcResources } from "../update/VpcResources";
+
+const cidrsOf = (networks: { cidrs?: string[] }[] | undefined) => networks?.flatMap(({ cidrs }) => cidrs ?? []);
 
 /** NetworkingTab shows the part of the VPC that a cluster is in, and who reaches its endpoint. */
 export default function NetworkingTab({ cluster }: TabProps) {
+  const [managing, setManaging] = useState("");
+  const dismiss = () => setManaging("");
   const vpc = cluster.resourcesVpcConfig;
+  const remote = cluster.remoteNetworkConfig;
   const network = cluster.kubernetesNetworkConfig;
   const several = (ids: string[] | undefined, what: string) =>
     ids === undefined || ids.length === 0 ? (
@@ -27,7 +37,28 @@ export default function NetworkingTab({ cluster }: TabProps) {
         : "Public"
       : "Private";
   return (
-    <Container header={<Header variant="h2">Networking</Header>}>
+    <>
+    <Container
+      header={
+        <Header
+          variant="h2"
+          actions={
+            <ButtonDropdown
+              items={[
+                { id: "endpoint", text: "Endpoint access" },
+                { id: "vpc", text: "VPC resources" },
+                { id: "remote", text: "Remote networks" },
+              ]}
+              onItemClick={({ detail }) => setManaging(detail.id)}
+            >
+              Manage
+            </ButtonDropdown>
+          }
+        >
+          Networking
+        </Header>
+      }
+    >
       <KeyValuePairs
         columns={3}
         items={[
@@ -48,8 +79,14 @@ export default function NetworkingTab({ cluster }: TabProps) {
             label: "Public access source allowlist",
             value: several(vpc?.endpointPublicAccess === true ? vpc.publicAccessCidrs : [], "source"),
           },
+          { label: "Remote node networks", value: several(cidrsOf(remote?.remoteNodeNetworks), "block") },
+          { label: "Remote pod networks", value: several(cidrsOf(remote?.remotePodNetworks), "block") },
         ]}
       />
     </Container>
+    {managing === "endpoint" && <EndpointAccess cluster={cluster} onDismiss={dismiss} />}
+    {managing === "vpc" && <VpcResources cluster={cluster} onDismiss={dismiss} />}
+    {managing === "remote" && <RemoteNetworks cluster={cluster} onDismiss={dismiss} />}
+    </>
   );
 }

@@ -1,22 +1,47 @@
+import Button from "@cloudscape-design/components/button";
+import ButtonDropdown from "@cloudscape-design/components/button-dropdown";
 import Container from "@cloudscape-design/components/container";
 import Header from "@cloudscape-design/components/header";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import SpaceBetween from "@cloudscape-design/components/space-between";
+import { useState } from "react";
+import { useNavigate } from "react-router";
 import { Copyable } from "../../../components/Copyable";
 import { Time } from "../../../components/Time";
 import { upgradePolicy } from "../clusters";
 import { HealthIssues } from "../HealthIssues";
 import type { TabProps } from "../tab";
+import { SecretsEncryption } from "../update/SecretsEncryption";
+import { DeletionProtection, UpgradePolicy, ZonalShift } from "../update/Settings";
 
 /** OverviewTab shows what EKS keeps of a cluster itself, and what is wrong with it. */
-export default function OverviewTab({ cluster }: TabProps) {
+export default function OverviewTab({ cluster, name }: TabProps) {
+  const navigate = useNavigate();
+  const [managing, setManaging] = useState("");
+  const settings = { cluster, onDismiss: () => setManaging("") };
   const key = cluster.encryptionConfig?.[0]?.provider?.keyArn;
   const authority = cluster.certificateAuthority?.data;
   const issues = cluster.health?.issues ?? [];
   return (
     <SpaceBetween size="l">
       {issues.length > 0 && <HealthIssues title="Cluster health issues" issues={issues} />}
-      <Container header={<Header variant="h2">Details</Header>}>
+      <Container
+        header={
+          <Header
+            variant="h2"
+            actions={
+              <Button
+                disabled={cluster.status !== "ACTIVE"}
+                onClick={() => void navigate(`/clusters/${encodeURIComponent(name)}/version-upgrade`)}
+              >
+                Upgrade version
+              </Button>
+            }
+          >
+            Details
+          </Header>
+        }
+      >
         <KeyValuePairs
           columns={3}
           items={[
@@ -36,7 +61,34 @@ export default function OverviewTab({ cluster }: TabProps) {
           ]}
         />
       </Container>
-      <Container header={<Header variant="h2">Settings</Header>}>
+      <Container
+        header={
+          <Header
+            variant="h2"
+            actions={
+              <ButtonDropdown
+                disabled={cluster.status !== "ACTIVE"}
+                items={[
+                  { id: "policy", text: "Upgrade policy" },
+                  { id: "protection", text: "Deletion protection" },
+                  {
+                    id: "encryption",
+                    text: "Secrets encryption",
+                    disabled: key !== undefined,
+                    disabledReason: "Once enabled, secrets encryption cannot be changed or disabled.",
+                  },
+                  { id: "shift", text: "ARC zonal shift" },
+                ]}
+                onItemClick={({ detail }) => setManaging(detail.id)}
+              >
+                Manage
+              </ButtonDropdown>
+            }
+          >
+            Settings
+          </Header>
+        }
+      >
         <KeyValuePairs
           columns={3}
           items={[
@@ -50,6 +102,10 @@ export default function OverviewTab({ cluster }: TabProps) {
           ]}
         />
       </Container>
+      {managing === "policy" && <UpgradePolicy {...settings} />}
+      {managing === "protection" && <DeletionProtection {...settings} />}
+      {managing === "encryption" && <SecretsEncryption {...settings} />}
+      {managing === "shift" && <ZonalShift {...settings} />}
     </SpaceBetween>
   );
 }
