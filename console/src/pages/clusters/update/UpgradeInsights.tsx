@@ -31,10 +31,10 @@ export function useUpgradeInsights(clusterName: string, version?: string): UseQu
   return useAwsPages(EKSClient, paginateListInsights, { clusterName, filter }, (page) => page.insights);
 }
 
-/** UpgradeInsights are EKS's checks before an upgrade of a cluster, each with what to do. */
-export function UpgradeInsights({ name, version }: { name: string; version?: string }) {
+/** UpgradeInsights are EKS's checks before upgrades of a cluster, each with what to do. */
+export function UpgradeInsights({ name }: { name: string }) {
   const { session } = useSession();
-  const insights = useUpgradeInsights(name, version);
+  const insights = useUpgradeInsights(name);
   const [open, setOpen] = useState<string>();
   const refresh = useAwsChange(EKSClient, StartInsightsRefreshCommand, {
     attempt: () => "Refresh the insights",
@@ -103,7 +103,8 @@ export function UpgradeInsights({ name, version }: { name: string; version?: str
   );
 }
 
-function Insight({ clusterName, id, onDismiss }: { clusterName: string; id: string; onDismiss: () => void }) {
+/** Insight is what EKS says of one check, and what to do. */
+export function Insight({ clusterName, id, onDismiss }: { clusterName: string; id: string; onDismiss: () => void }) {
   const { session } = useSession();
   const { data, error } = useAws(EKSClient, DescribeInsightCommand, { clusterName, id });
   const insight = data?.insight;

@@ -1,26 +1,31 @@
 import { EKSClient, UpdateClusterVersionCommand } from "@aws-sdk/client-eks";
 import Alert from "@cloudscape-design/components/alert";
+import Box from "@cloudscape-design/components/box";
 import Checkbox from "@cloudscape-design/components/checkbox";
 import Container from "@cloudscape-design/components/container";
 import FormField from "@cloudscape-design/components/form-field";
 import Header from "@cloudscape-design/components/header";
 import Input from "@cloudscape-design/components/input";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
+import Link from "@cloudscape-design/components/link";
 import Select from "@cloudscape-design/components/select";
 import SpaceBetween from "@cloudscape-design/components/space-between";
+import Table from "@cloudscape-design/components/table";
 import { useState } from "react";
 import { useNavigate, useParams } from "react-router";
 import { useAwsChange } from "../../../aws/queries";
 import { awsCommand } from "../../../commands/command";
 import { eksctlCommand } from "../../../commands/eksctl";
+import { AppLink } from "../../../components/AppLink";
 import { ErrorAlert } from "../../../components/ErrorAlert";
 import { Loading } from "../../../components/Loading";
+import { Status } from "../../../components/Status";
 import { useSession } from "../../../session/SessionProvider";
 import { supportPeriod, useCluster, useVersions } from "../clusters";
 import { FormPage } from "../forms/FormPage";
 import { nextVersion } from "./request";
 import { clusterTemplate } from "./template";
-import { UpgradeInsights, useUpgradeInsights } from "./UpgradeInsights";
+import { Insight, useUpgradeInsights } from "./UpgradeInsights";
 
 /** UpgradePage upgrades a control plane to the next minor version of Kubernetes. */
 export default function UpgradePage() {
@@ -32,6 +37,7 @@ export default function UpgradePage() {
   const cluster = data?.cluster;
   const next = nextVersion(cluster?.version);
   const insights = useUpgradeInsights(name, next);
+  const [open, setOpen] = useState<string>();
   const [typed, setTyped] = useState("");
   const [force, setForce] = useState(false);
   const [submitted, setSubmitted] = useState(false);
@@ -108,7 +114,39 @@ export default function UpgradePage() {
           </Alert>
         </SpaceBetween>
       </Container>
-      <UpgradeInsights name={name} version={next} />
+      <Container
+        header={
+          <Header
+            variant="h2"
+            counter={insights.data && `(${insights.data.length})`}
+            description={<AppLink to={`${page}/observability`}>Check again on the Observability tab</AppLink>}
+          >
+            Upgrade insights
+          </Header>
+        }
+      >
+        {insights.error !== null && <ErrorAlert attempted="List insights" error={insights.error} />}
+        <Table
+          variant="embedded"
+          wrapLines
+          items={insights.data ?? []}
+          loading={insights.data === undefined && insights.error === null}
+          loadingText="Loading insights"
+          empty={<Box textAlign="center">No insights</Box>}
+          ariaLabels={{ tableLabel: "Upgrade insights" }}
+          columnDefinitions={[
+            {
+              id: "name",
+              header: "Name",
+              isRowHeader: true,
+              cell: (i) => <Link onFollow={() => setOpen(i.id)}>{i.name}</Link>,
+            },
+            { id: "status", header: "Insight status", cell: (i) => <Status status={i.insightStatus?.status} /> },
+            { id: "reason", header: "Reason", cell: (i) => i.insightStatus?.reason ?? "-" },
+          ]}
+        />
+        {open !== undefined && <Insight clusterName={name} id={open} onDismiss={() => setOpen(undefined)} />}
+      </Container>
       <Container header={<Header variant="h2">Confirm upgrade</Header>}>
         <SpaceBetween size="m">
           {blocking.length > 0 && (
