@@ -149,7 +149,11 @@ export default function AddonPage() {
         />
       </SpaceBetween>
       {removing && (
-        <RemoveAddon clusterName={clusterName} addonName={addonName} onDismiss={() => setRemoving(false)} />
+        <RemoveAddon
+          {...of}
+          onDismiss={() => setRemoving(false)}
+          onRemoved={() => void navigate(`/clusters/${encodeURIComponent(clusterName)}/add-ons`)}
+        />
       )}
     </ContentLayout>
   );

@@ -83,7 +83,7 @@ export function Conflicts({ clusterName, addon, issues, update }: Props) {
             },
           ]}
         />
-        <Box variant="h4">Ways out</Box>
+        <Box fontWeight="bold">Ways out</Box>
         <ul>
           <li>
             <b>Overwrite</b>: EKS takes the fields, and sets the values of the add-on. Those of the owners are lost.

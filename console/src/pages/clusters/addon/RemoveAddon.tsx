@@ -11,10 +11,11 @@ interface Props {
   clusterName: string;
   addonName: string;
   onDismiss: () => void;
+  onRemoved?: () => void;
 }
 
 /** RemoveAddon asks for the name of an add-on, and whether its objects stay, and removes it. */
-export function RemoveAddon({ clusterName, addonName, onDismiss }: Props) {
+export function RemoveAddon({ clusterName, addonName, onDismiss, onRemoved }: Props) {
   const { session } = useSession();
   const [preserve, setPreserve] = useState(false);
   const remove = useAwsChange(EKSClient, DeleteAddonCommand, {
@@ -28,7 +29,7 @@ export function RemoveAddon({ clusterName, addonName, onDismiss }: Props) {
       what="add-on"
       name={addonName}
       onDismiss={onDismiss}
-      onDelete={() => remove.mutateAsync(input)}
+      onDelete={() => remove.mutateAsync(input, { onSuccess: onRemoved })}
       options={
         <Checkbox
           checked={preserve}
