@@ -1,11 +1,11 @@
 import { CreatePodIdentityAssociationCommand, EKSClient } from "@aws-sdk/client-eks";
 import Alert from "@cloudscape-design/components/alert";
+import Button from "@cloudscape-design/components/button";
 import Container from "@cloudscape-design/components/container";
 import Header from "@cloudscape-design/components/header";
 import { useState } from "react";
 import { useNavigate, useParams } from "react-router";
 import { useAwsChange } from "../../../aws/queries";
-import { AppLink } from "../../../components/AppLink";
 import { FormPage } from "../forms/FormPage";
 import { TagFields } from "../forms/TagFields";
 import { useSession } from "../../../session/SessionProvider";
@@ -45,9 +45,19 @@ export default function CreateAssociationPage() {
       onSubmit={submit}
     >
       {agent.error?.name === "ResourceNotFoundException" && (
-        <Alert type="warning" header="The EKS Pod Identity Agent is not installed">
-          Pods on nodes get their credentials from it.{" "}
-          <AppLink to={`${page}/add-on-create?addon=eks-pod-identity-agent`}>Install the add-on</AppLink>
+        <Alert
+          type="warning"
+          header="The EKS Pod Identity Agent is not installed"
+          action={
+            <Button
+              formAction="none"
+              onClick={() => void navigate(`${page}/add-on-create?addon=eks-pod-identity-agent`)}
+            >
+              Install the add-on
+            </Button>
+          }
+        >
+          Pods on nodes get their credentials from it.
         </Alert>
       )}
       <Container header={<Header variant="h2">Pod Identity configuration</Header>}>

@@ -68,4 +68,5 @@ test("a manager changed an object last", () => {
   ];
   expect(changedAt(entries, "kubectl")).toBe("2026-11-30T11:00:00Z");
   expect(changedAt(undefined, "kubectl")).toBeUndefined();
+  expect(changedAt([{ manager: "kubectl" }], "kubectl")).toBeUndefined();
 });

@@ -81,7 +81,7 @@ function elementIn(list: unknown[], step: Exclude<Step, string>): unknown {
 export function changedAt(managedFields: ManagedFieldsEntry[] | undefined, manager: string): string | undefined {
   return managedFields
     ?.filter((entry) => entry.manager === manager)
-    .map(({ time = "" }) => time)
+    .flatMap(({ time }) => time ?? [])
     .sort()
     .at(-1);
 }
