@@ -77,7 +77,7 @@ export function ResourceTags({ what, arn: resourceArn = "", tags: saved }: Props
   );
 }
 
-const tagTexts: TagEditorProps.I18nStrings = {
+export const tagTexts: TagEditorProps.I18nStrings = {
   keyPlaceholder: "Enter key",
   valuePlaceholder: "Enter value",
   addButton: "Add new tag",

@@ -7,7 +7,7 @@ import Table from "@cloudscape-design/components/table";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "react-router";
 import { slow } from "../../../aws/queries";
-import { type Command, quote } from "../../../commands/command";
+import { type Command, coracleCommand, eachInTurn, kubectlCommand } from "../../../commands/command";
 import { AppLink } from "../../../components/AppLink";
 import { ShowCommand } from "../../../components/ShowCommand";
 import { Time } from "../../../components/Time";
@@ -116,30 +116,20 @@ export function Conflicts({ clusterName, addon, issues, update }: Props) {
 /** CommandsOf returns what shows the objects with the owner of each field, and what EKS wants of them. */
 function commandsOf(cluster: string, addon: Addon, wanted: Partial<Form>, conflicts: Conflict[]): Command[] {
   const { namespace } = addon.namespaceConfig ?? {};
-  const within = namespace === undefined ? [] : ["-n", quote(namespace)];
+  const within = namespace === undefined ? [] : ["-n", namespace];
   const values = wanted.configurationValues ?? addon.configurationValues;
   const request = [
-    `--addon ${quote(addon.addonName ?? "")}`,
-    `--addon-version ${quote(wanted.version ?? addon.addonVersion ?? "")}`,
-    ...(values === undefined ? [] : [`--configuration-values ${quote(values)}`]),
-    "--resolve-conflicts NONE",
-  ];
+    ["--addon", addon.addonName ?? ""],
+    ["--addon-version", wanted.version ?? addon.addonVersion ?? ""],
+    ...(values === undefined ? [] : [["--configuration-values", values]]),
+    ["--resolve-conflicts", "NONE"],
+  ].flat();
   const resources = [...new Set(conflicts.map(({ resource }) => resource))];
-  const each = (words: (resource: string) => string[]) => resources.map((r) => words(r).join(" ")).join("\n");
   return [
-    {
-      title: "coracle fields",
-      text: each((r) => ["coracle fields", quote(r), ...within, `--cluster ${quote(cluster)}`, ...request]),
-    },
-    {
-      title: "kubectl",
-      text: each((r) => [
-        `kubectl --context ${quote(cluster)} get`,
-        quote(r),
-        ...within,
-        "-o yaml --show-managed-fields",
-      ]),
-    },
+    ...eachInTurn(resources.map((r) => coracleCommand("fields", r, ...within, "--cluster", cluster, ...request))),
+    ...eachInTurn(
+      resources.map((r) => kubectlCommand(cluster, "get", r, ...within, "-o", "yaml", "--show-managed-fields")),
+    ),
   ];
 }
 
