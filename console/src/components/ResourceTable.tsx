@@ -28,7 +28,7 @@ export interface Column<T> {
   width?: number;
 }
 
-interface Props<T> {
+export interface ResourceTableProps<T> {
   /** What is listed, as a title: "Clusters", "Node groups". */
   title: string;
   /** The same in a sentence, one and several: ["cluster", "clusters"]. */
@@ -59,7 +59,7 @@ interface Props<T> {
 const pageSizes = [10, 20, 50, 100];
 
 /** ResourceTable is a table as AWS's console has it: counter, filter, sorting, pages, preferences, refresh. */
-export function ResourceTable<T>(props: Props<T>) {
+export function ResourceTable<T>(props: ResourceTableProps<T>) {
   const { title, nouns, columns, keyOf, nameOf, variant = "container", error = null } = props;
   const [one, several] = nouns;
   const [preferences, setPreferences] = usePreferences(title, columns);

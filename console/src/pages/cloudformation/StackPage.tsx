@@ -1,20 +1,17 @@
 import { CloudFormationClient, DescribeStacksCommand, type Stack } from "@aws-sdk/client-cloudformation";
 import Button from "@cloudscape-design/components/button";
 import Container from "@cloudscape-design/components/container";
-import ContentLayout from "@cloudscape-design/components/content-layout";
 import Header from "@cloudscape-design/components/header";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import Tabs from "@cloudscape-design/components/tabs";
 import { useState } from "react";
-import { useNavigate, useParams } from "react-router";
+import { useParams } from "react-router";
 import { pollWhile, useAws } from "../../aws/queries";
 import { awsCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { Copyable } from "../../components/Copyable";
-import { ErrorAlert } from "../../components/ErrorAlert";
-import { Loading } from "../../components/Loading";
-import { ShowCommand } from "../../components/ShowCommand";
+import { DetailPage } from "../../components/DetailPage";
+import { PageTabs } from "../../components/PageTabs";
 import { Status } from "../../components/Status";
 import { Time } from "../../components/Time";
 import { useSession } from "../../session/SessionProvider";
@@ -25,71 +22,48 @@ import { Outputs, Parameters, StackEvents, StackResources, StackTags, Template }
 /** StackPage is the page of a stack, with its tabs. */
 export default function StackPage() {
   const { stack: id = "", tab = "info" } = useParams();
-  const navigate = useNavigate();
   const { session } = useSession();
-  const { data, error, refetch, isFetching } = useAws(
+  const query = useAws(
     CloudFormationClient,
     DescribeStacksCommand,
     { StackName: id },
     { poll: pollWhile(({ Stacks }) => isChanging(Stacks?.[0]?.StackStatus)) },
   );
   const [deleting, setDeleting] = useState(false);
-  const name = stackName(id);
-  const stack = data?.Stacks?.[0];
-  const failure = error !== null && (
-    <ErrorAlert attempted={`Describe stack ${name}`} error={error} retry={() => void refetch()} />
-  );
-  if (stack === undefined) {
-    if (error === null) return <Loading what={`stack ${name}`} />;
-    return <ContentLayout header={<Header variant="h1">{name}</Header>}>{failure}</ContentLayout>;
-  }
-  const changing = isChanging(stack.StackStatus);
-  const tabs = [
-    { id: "info", label: "Stack info", content: <StackInfo stack={stack} /> },
-    { id: "events", label: "Events", content: <StackEvents id={id} changing={changing} /> },
-    { id: "resources", label: "Resources", content: <StackResources id={id} changing={changing} /> },
-    { id: "outputs", label: "Outputs", content: <Outputs stack={stack} /> },
-    { id: "parameters", label: "Parameters", content: <Parameters stack={stack} /> },
-    { id: "template", label: "Template", content: <Template id={id} /> },
-  ];
+  const found = query.data?.Stacks?.[0];
+  const changing = isChanging(found?.StackStatus);
   return (
-    <ContentLayout
-      header={
-        <Header
-          variant="h1"
-          actions={
-            <SpaceBetween direction="horizontal" size="xs">
-              <ShowCommand
-                commands={[awsCommand("cloudformation", "describe-stacks", { StackName: id }, session.region)]}
-              />
-              <Button
-                iconName="refresh"
-                ariaLabel="Refresh stack"
-                loading={isFetching}
-                loadingText="Refreshing stack"
-                onClick={() => void refetch()}
-              />
-              <Button disabled={stack.StackStatus === "DELETE_COMPLETE"} onClick={() => setDeleting(true)}>
-                Delete
-              </Button>
-            </SpaceBetween>
-          }
-        >
-          {name}
-        </Header>
+    <DetailPage
+      what="stack"
+      name={stackName(id)}
+      query={query}
+      found={found}
+      commands={[awsCommand("cloudformation", "describe-stacks", { StackName: id }, session.region)]}
+      actions={
+        <Button disabled={found?.StackStatus === "DELETE_COMPLETE"} onClick={() => setDeleting(true)}>
+          Delete
+        </Button>
       }
     >
-      <SpaceBetween size="l">
-        {failure}
-        <Tabs
-          ariaLabel="Stack"
-          activeTabId={tab}
-          onChange={({ detail }) => void navigate(`${stackAddress(id)}/${detail.activeTabId}`, { replace: true })}
-          tabs={tabs.map((each) => ({ ...each, content: each.id === tab && each.content }))}
-        />
-      </SpaceBetween>
-      {deleting && <DeleteStack id={stack.StackId ?? id} onDismiss={() => setDeleting(false)} />}
-    </ContentLayout>
+      {(stack) => (
+        <>
+          <PageTabs
+            label="Stack"
+            address={stackAddress(id)}
+            open={tab}
+            tabs={[
+              { id: "info", label: "Stack info", content: <StackInfo stack={stack} /> },
+              { id: "events", label: "Events", content: <StackEvents id={id} changing={changing} /> },
+              { id: "resources", label: "Resources", content: <StackResources id={id} changing={changing} /> },
+              { id: "outputs", label: "Outputs", content: <Outputs stack={stack} /> },
+              { id: "parameters", label: "Parameters", content: <Parameters stack={stack} /> },
+              { id: "template", label: "Template", content: <Template id={id} /> },
+            ]}
+          />
+          {deleting && <DeleteStack id={stack.StackId ?? id} onDismiss={() => setDeleting(false)} />}
+        </>
+      )}
+    </DetailPage>
   );
 }
 

@@ -1,10 +1,9 @@
 import { CloudFormationClient, paginateDescribeStacks, type Stack } from "@aws-sdk/client-cloudformation";
-import Button from "@cloudscape-design/components/button";
-import { useState } from "react";
 import { pollWhile, useAwsPages } from "../../aws/queries";
 import { awsCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
-import { type Column, ResourceTable } from "../../components/ResourceTable";
+import { ListPage } from "../../components/ListPage";
+import type { Column } from "../../components/ResourceTable";
 import { Status } from "../../components/Status";
 import { Time } from "../../components/Time";
 import { useSession } from "../../session/SessionProvider";
@@ -50,43 +49,19 @@ const columns: Column<Stack>[] = [
 /** StacksPage lists the stacks of the region. */
 export default function StacksPage() {
   const { session } = useSession();
-  const { data, error, refetch, isFetching } = useAwsPages(
-    CloudFormationClient,
-    paginateDescribeStacks,
-    {},
-    (page) => page.Stacks,
-    { poll: pollWhile((stacks) => stacks.some((s) => isChanging(s.StackStatus))) },
-  );
-  const [selected, setSelected] = useState<Stack[]>([]);
-  const [deleting, setDeleting] = useState<string>();
-  const [first] = selected;
+  const query = useAwsPages(CloudFormationClient, paginateDescribeStacks, {}, (page) => page.Stacks, {
+    poll: pollWhile((stacks) => stacks.some((s) => isChanging(s.StackStatus))),
+  });
   return (
-    <>
-      <ResourceTable
-        variant="full-page"
-        title="Stacks"
-        nouns={["stack", "stacks"]}
-        items={data}
-        columns={columns}
-        keyOf={idOf}
-        nameOf={nameOf}
-        error={error}
-        refresh={() => void refetch()}
-        refreshing={isFetching}
-        commands={[awsCommand("cloudformation", "describe-stacks", {}, session.region)]}
-        selection="single"
-        selected={selected}
-        onSelect={setSelected}
-        actions={
-          <Button
-            disabled={first === undefined}
-            onClick={() => setDeleting(first === undefined ? undefined : idOf(first))}
-          >
-            Delete
-          </Button>
-        }
-      />
-      {deleting !== undefined && <DeleteStack id={deleting} onDismiss={() => setDeleting(undefined)} />}
-    </>
+    <ListPage
+      title="Stacks"
+      nouns={["stack", "stacks"]}
+      query={query}
+      columns={columns}
+      keyOf={idOf}
+      nameOf={nameOf}
+      commands={[awsCommand("cloudformation", "describe-stacks", {}, session.region)]}
+      deletion={(stack, onDismiss) => <DeleteStack id={idOf(stack)} onDismiss={onDismiss} />}
+    />
   );
 }

@@ -1,11 +1,11 @@
 import type { Cluster } from "@aws-sdk/client-eks";
 import Button from "@cloudscape-design/components/button";
-import SpaceBetween from "@cloudscape-design/components/space-between";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 import { useNavigate } from "react-router";
 import { awsCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
-import { type Column, ResourceTable } from "../../components/ResourceTable";
+import { ListPage } from "../../components/ListPage";
+import type { Column } from "../../components/ResourceTable";
 import { Status } from "../../components/Status";
 import { formatStatus } from "../../components/status";
 import { Time } from "../../components/Time";
@@ -19,10 +19,8 @@ const nameOf = (cluster: Cluster) => cluster.name ?? "";
 export default function ClustersPage() {
   const { session } = useSession();
   const navigate = useNavigate();
-  const { data, error, refetch, isFetching } = useClusters();
+  const query = useClusters();
   const versions = useVersions();
-  const [selected, setSelected] = useState<Cluster[]>([]);
-  const [deleting, setDeleting] = useState<string | null>(null);
 
   const columns = useMemo<Column<Cluster>[]>(
     () => [
@@ -72,36 +70,21 @@ export default function ClustersPage() {
     [versions],
   );
 
-  const [first] = selected;
   return (
-    <>
-      <ResourceTable
-        variant="full-page"
-        title="Clusters"
-        nouns={["cluster", "clusters"]}
-        items={data}
-        columns={columns}
-        keyOf={(c) => c.arn ?? ""}
-        nameOf={nameOf}
-        error={error}
-        refresh={() => void refetch()}
-        refreshing={isFetching}
-        commands={[awsCommand("eks", "list-clusters", {}, session.region)]}
-        selection="single"
-        selected={selected}
-        onSelect={setSelected}
-        actions={
-          <SpaceBetween direction="horizontal" size="xs">
-            <Button disabled={first === undefined} onClick={() => setDeleting(first?.name ?? null)}>
-              Delete
-            </Button>
-            <Button variant="primary" onClick={() => void navigate("/cluster-create")}>
-              Create cluster
-            </Button>
-          </SpaceBetween>
-        }
-      />
-      {deleting !== null && <DeleteCluster name={deleting} onDismiss={() => setDeleting(null)} />}
-    </>
+    <ListPage
+      title="Clusters"
+      nouns={["cluster", "clusters"]}
+      query={query}
+      columns={columns}
+      keyOf={(c) => c.arn ?? ""}
+      nameOf={nameOf}
+      commands={[awsCommand("eks", "list-clusters", {}, session.region)]}
+      actions={
+        <Button variant="primary" onClick={() => void navigate("/cluster-create")}>
+          Create cluster
+        </Button>
+      }
+      deletion={(cluster, onDismiss) => <DeleteCluster name={nameOf(cluster)} onDismiss={onDismiss} />}
+    />
   );
 }

@@ -11,7 +11,7 @@ import { awsCommand } from "../../commands/command";
 import { type Column, ResourceTable } from "../../components/ResourceTable";
 import { Status } from "../../components/Status";
 import { useSession } from "../../session/SessionProvider";
-import { useVolumes, volumeColumns } from "./volumes";
+import { VolumesTable } from "./volumes";
 
 const secondary = (eni: NetworkInterface) => [
   ...(eni.PrivateIpAddresses ?? []).filter((a) => a.Primary !== true).map((a) => a.PrivateIpAddress ?? ""),
@@ -70,23 +70,8 @@ export function InstanceInterfaces({ id }: { id: string }) {
 
 /** InstanceVolumes lists the volumes that are attached to an instance. */
 export function InstanceVolumes({ id }: { id: string }) {
-  const { session } = useSession();
   const input = { Filters: [{ Name: "attachment.instance-id", Values: [id] }] };
-  const { data, error, refetch, isFetching } = useVolumes(input);
-  return (
-    <ResourceTable
-      title="Block devices"
-      nouns={["volume", "volumes"]}
-      items={data}
-      columns={volumeColumns}
-      keyOf={(v) => v.VolumeId ?? ""}
-      nameOf={(v) => v.VolumeId ?? ""}
-      error={error}
-      refresh={() => void refetch()}
-      refreshing={isFetching}
-      commands={[awsCommand("ec2", "describe-volumes", input, session.region)]}
-    />
-  );
+  return <VolumesTable title="Block devices" input={input} />;
 }
 
 const tagColumns: Column<Tag>[] = [

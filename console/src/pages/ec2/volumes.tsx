@@ -1,4 +1,4 @@
-// Volumes, as EC2 describes them, and the columns of their tables.
+// Volumes, as EC2 describes them, and their tables.
 import {
   type DescribeVolumesCommandInput,
   EC2Client,
@@ -7,10 +7,12 @@ import {
 } from "@aws-sdk/client-ec2";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { pollWhile, useAwsPages } from "../../aws/queries";
+import { awsCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
-import type { Column } from "../../components/ResourceTable";
+import { type Column, ResourceTable } from "../../components/ResourceTable";
 import { Status } from "../../components/Status";
 import { Time } from "../../components/Time";
+import { useSession } from "../../session/SessionProvider";
 import { tagOf } from "./instances";
 
 const changing = ({ State, Attachments }: Volume) =>
@@ -26,7 +28,7 @@ export function useVolumes(input: DescribeVolumesCommandInput = {}): UseQueryRes
 const volumeId = (volume: Volume) => volume.VolumeId ?? "";
 const instanceIds = (volume: Volume) => volume.Attachments?.map((a) => a.InstanceId ?? "") ?? [];
 
-export const volumeColumns: Column<Volume>[] = [
+const columns: Column<Volume>[] = [
   {
     id: "id",
     header: "Volume ID",
@@ -86,3 +88,30 @@ export const volumeColumns: Column<Volume>[] = [
   { id: "snapshot", header: "Source snapshot ID", text: (v) => v.SnapshotId ?? "", hidden: true, width: 220 },
   { id: "encrypted", header: "Encryption", text: (v) => (v.Encrypted === true ? "Encrypted" : "Not encrypted") },
 ];
+
+interface TableProps {
+  title: string;
+  input?: DescribeVolumesCommandInput;
+  variant?: "container" | "full-page";
+}
+
+/** VolumesTable lists volumes of the region. */
+export function VolumesTable({ title, input = {}, variant }: TableProps) {
+  const { session } = useSession();
+  const { data, error, refetch, isFetching } = useVolumes(input);
+  return (
+    <ResourceTable
+      variant={variant}
+      title={title}
+      nouns={["volume", "volumes"]}
+      items={data}
+      columns={columns}
+      keyOf={volumeId}
+      nameOf={volumeId}
+      error={error}
+      refresh={() => void refetch()}
+      refreshing={isFetching}
+      commands={[awsCommand("ec2", "describe-volumes", input, session.region)]}
+    />
+  );
+}

@@ -4,16 +4,15 @@ import {
   DescribeQueryDefinitionsCommand,
   PutQueryDefinitionCommand,
 } from "@aws-sdk/client-cloudwatch-logs";
-import Box from "@cloudscape-design/components/box";
 import Button from "@cloudscape-design/components/button";
 import ButtonDropdown from "@cloudscape-design/components/button-dropdown";
 import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
-import Modal from "@cloudscape-design/components/modal";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useState } from "react";
 import { useAws, useAwsChange } from "../../aws/queries";
 import { awsCommand } from "../../commands/command";
+import { FormModal } from "../../components/FormModal";
 import { CommandTabs } from "../../components/ShowCommand";
 import { useSession } from "../../session/SessionProvider";
 
@@ -71,39 +70,22 @@ function SaveQuery({ query, logGroupNames, onDismiss }: Omit<Props, "onChoose"> 
   });
   const input = { name, queryString: query, logGroupNames };
   return (
-    <Modal
-      visible
-      header="Save query"
-      closeAriaLabel="Close"
+    <FormModal
+      title="Save query"
+      submit="Save"
+      disabled={name === ""}
+      submitting={save.isPending}
+      onSubmit={() => save.mutate(input, { onSuccess: onDismiss })}
       onDismiss={onDismiss}
-      footer={
-        <Box float="right">
-          <SpaceBetween direction="horizontal" size="xs">
-            <Button variant="link" onClick={onDismiss}>
-              Cancel
-            </Button>
-            <Button
-              variant="primary"
-              disabled={name === ""}
-              loading={save.isPending}
-              onClick={() => save.mutate(input, { onSuccess: onDismiss })}
-            >
-              Save
-            </Button>
-          </SpaceBetween>
-        </Box>
-      }
     >
-      <SpaceBetween size="m">
-        <FormField
-          label="Query name"
-          description="With slashes, as in eks/denials, AWS's console shows folders."
-          errorText={save.error?.message}
-        >
-          <Input value={name} autoFocus onChange={({ detail }) => setName(detail.value)} />
-        </FormField>
-        <CommandTabs commands={[awsCommand("logs", "put-query-definition", input, session.region)]} />
-      </SpaceBetween>
-    </Modal>
+      <FormField
+        label="Query name"
+        description="With slashes, as in eks/denials, AWS's console shows folders."
+        errorText={save.error?.message}
+      >
+        <Input value={name} autoFocus onChange={({ detail }) => setName(detail.value)} />
+      </FormField>
+      <CommandTabs commands={[awsCommand("logs", "put-query-definition", input, session.region)]} />
+    </FormModal>
   );
 }

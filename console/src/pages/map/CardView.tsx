@@ -1,4 +1,5 @@
 import { memo } from "react";
+import { button, clip } from "../../components/drawing";
 import { colors, dotClassOf, dotColors, kindColors, kindNames, stateColor } from "./colors";
 import { count, dotAt, interfaceHeight, type PlacedCard, cardTitle } from "./layout";
 import type { Address, Card, Interface } from "./network";
@@ -21,33 +22,6 @@ export const markColors: Record<Mark, string> = {
   related: colors.selected,
   path: colors.path,
 };
-
-/** Clip shortens text to a number of characters. */
-export function clip(text: string, length: number): string {
-  return text.length <= length ? text : text.slice(0, length - 1) + "…";
-}
-
-/**
- * Button returns what makes an element of the map a button. Its text stands beside it: what is read is the label, for
- * what is written may be cut.
- */
-export function button(label: string, select: () => void) {
-  return {
-    "role": "button",
-    "tabIndex": 0,
-    "aria-label": label,
-    "onClick": (event: React.MouseEvent) => {
-      event.stopPropagation();
-      select();
-    },
-    "onKeyDown": (event: React.KeyboardEvent) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      event.stopPropagation();
-      select();
-    },
-  };
-}
 
 function CardViewNow({ placed, detail, mark, address, onSelect }: Props) {
   const { card, x, y, width, height } = placed;

@@ -1,6 +1,7 @@
 import { memo, useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
+import { button, clip } from "../../components/drawing";
 import { CardBoxes } from "./CardBoxes";
-import { button, CardView, clip, type Mark, markColors } from "./CardView";
+import { CardView, type Mark, markColors } from "./CardView";
 import { colors } from "./colors";
 import { type Box, count, type Layout, type PlacedCard, type PlacedChip, type PlacedSubnet } from "./layout";
 import "./map.css";

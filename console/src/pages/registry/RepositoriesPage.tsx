@@ -1,12 +1,11 @@
 import { DeleteRepositoryCommand, ECRClient, paginateDescribeRepositories, type Repository } from "@aws-sdk/client-ecr";
-import Button from "@cloudscape-design/components/button";
-import { useState } from "react";
 import { useAwsChange, useAwsPages } from "../../aws/queries";
 import { awsCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
 import { Copyable } from "../../components/Copyable";
 import { DeleteModal } from "../../components/DeleteModal";
-import { type Column, ResourceTable } from "../../components/ResourceTable";
+import { ListPage } from "../../components/ListPage";
+import type { Column } from "../../components/ResourceTable";
 import { Time } from "../../components/Time";
 import { useSession } from "../../session/SessionProvider";
 
@@ -51,57 +50,32 @@ const columns: Column<Repository>[] = [
 /** RepositoriesPage lists the repositories of the registry. */
 export default function RepositoriesPage() {
   const { session } = useSession();
-  const { data, error, refetch, isFetching } = useAwsPages(
-    ECRClient,
-    paginateDescribeRepositories,
-    {},
-    (page) => page.repositories,
-  );
-  const [selected, setSelected] = useState<Repository[]>([]);
-  const [deleting, setDeleting] = useState<string>();
+  const query = useAwsPages(ECRClient, paginateDescribeRepositories, {}, (page) => page.repositories);
   const remove = useAwsChange(ECRClient, DeleteRepositoryCommand, {
     attempt: (input) => `Delete repository ${input.repositoryName ?? ""}`,
     success: (input) => `Repository ${input.repositoryName ?? ""} was deleted.`,
     quiet: true,
   });
-  const [first] = selected;
   return (
-    <>
-      <ResourceTable
-        variant="full-page"
-        title="Private repositories"
-        nouns={["repository", "repositories"]}
-        items={data}
-        columns={columns}
-        keyOf={(r) => r.repositoryArn ?? ""}
-        nameOf={nameOf}
-        error={error}
-        refresh={() => void refetch()}
-        refreshing={isFetching}
-        commands={[awsCommand("ecr", "describe-repositories", {}, session.region)]}
-        selection="single"
-        selected={selected}
-        onSelect={setSelected}
-        actions={
-          <Button
-            disabled={first === undefined}
-            onClick={() => setDeleting(first === undefined ? undefined : nameOf(first))}
-          >
-            Delete
-          </Button>
-        }
-      />
-      {deleting !== undefined && (
+    <ListPage
+      title="Private repositories"
+      nouns={["repository", "repositories"]}
+      query={query}
+      columns={columns}
+      keyOf={(r) => r.repositoryArn ?? ""}
+      nameOf={nameOf}
+      commands={[awsCommand("ecr", "describe-repositories", {}, session.region)]}
+      deletion={(repository, onDismiss) => (
         <DeleteModal
           what="repository"
-          name={deleting}
+          name={nameOf(repository)}
           word="delete"
-          onDismiss={() => setDeleting(undefined)}
-          onDelete={() => remove.mutateAsync({ repositoryName: deleting, force: true })}
+          onDismiss={onDismiss}
+          onDelete={() => remove.mutateAsync({ repositoryName: repository.repositoryName, force: true })}
         >
           The images of the repository are deleted with it.
         </DeleteModal>
       )}
-    </>
+    />
   );
 }

@@ -1,5 +1,5 @@
 import { EC2Client, paginateDescribeSecurityGroups, paginateDescribeSubnets } from "@aws-sdk/client-ec2";
-import { CreateClusterCommand, EKSClient, type LogType } from "@aws-sdk/client-eks";
+import { CreateClusterCommand, EKSClient } from "@aws-sdk/client-eks";
 import Checkbox from "@cloudscape-design/components/checkbox";
 import Container from "@cloudscape-design/components/container";
 import FormField from "@cloudscape-design/components/form-field";
@@ -20,15 +20,8 @@ import { FormPage } from "../forms/FormPage";
 import { RoleSelect } from "../forms/RoleSelect";
 import { SubnetSelect } from "../forms/SubnetSelect";
 import { placeOf } from "../forms/subnets";
+import { LogTypeToggles } from "../logTypes";
 import { commandsOf, emptyForm, type Form, problemsOf, requestOf } from "./request";
-
-const logTypes: { type: LogType; label: string }[] = [
-  { type: "api", label: "API server" },
-  { type: "audit", label: "Audit" },
-  { type: "authenticator", label: "Authenticator" },
-  { type: "controllerManager", label: "Controller manager" },
-  { type: "scheduler", label: "Scheduler" },
-];
 
 /** CreateClusterPage creates a cluster, with the settings of AWS's console. */
 export default function CreateClusterPage() {
@@ -188,23 +181,7 @@ export default function CreateClusterPage() {
       </Container>
       <Container header={<Header variant="h2">Observability</Header>}>
         <FormField label="Control plane logs" description="Sent to CloudWatch Logs.">
-          <SpaceBetween size="xs">
-            {logTypes.map(({ type, label }) => (
-              <Checkbox
-                key={type}
-                checked={form.logTypes.includes(type)}
-                onChange={({ detail }) =>
-                  change({
-                    logTypes: detail.checked
-                      ? [...form.logTypes, type]
-                      : form.logTypes.filter((other) => other !== type),
-                  })
-                }
-              >
-                {label}
-              </Checkbox>
-            ))}
-          </SpaceBetween>
+          <LogTypeToggles chosen={form.logTypes} onChange={(logTypes) => change({ logTypes })} />
         </FormField>
       </Container>
     </FormPage>
