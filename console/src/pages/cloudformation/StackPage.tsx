@@ -4,7 +4,7 @@ import Container from "@cloudscape-design/components/container";
 import Header from "@cloudscape-design/components/header";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import { useState } from "react";
+import { lazy, useState } from "react";
 import { useParams } from "react-router";
 import { pollWhile, useAws } from "../../aws/queries";
 import { awsCommand } from "../../commands/command";
@@ -18,6 +18,8 @@ import { useSession } from "../../session/SessionProvider";
 import { DeleteStack } from "./DeleteStack";
 import { isChanging, stackAddress, stackName } from "./stacks";
 import { Outputs, Parameters, StackEvents, StackResources, StackTags, Template } from "./StackTabs";
+
+const StackGraph = lazy(() => import("./StackGraph"));
 
 /** StackPage is the page of a stack, with its tabs. */
 export default function StackPage() {
@@ -55,6 +57,7 @@ export default function StackPage() {
               { id: "info", label: "Stack info", content: <StackInfo stack={stack} /> },
               { id: "events", label: "Events", content: <StackEvents id={id} changing={changing} /> },
               { id: "resources", label: "Resources", content: <StackResources id={id} changing={changing} /> },
+              { id: "graph", label: "Resources graph", content: <StackGraph id={id} changing={changing} /> },
               { id: "outputs", label: "Outputs", content: <Outputs stack={stack} /> },
               { id: "parameters", label: "Parameters", content: <Parameters stack={stack} /> },
               { id: "template", label: "Template", content: <Template id={id} /> },

@@ -16,6 +16,7 @@ import Container from "@cloudscape-design/components/container";
 import CopyToClipboard from "@cloudscape-design/components/copy-to-clipboard";
 import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
+import type { UseQueryResult } from "@tanstack/react-query";
 import { fast, slow, useAws, useAwsPages } from "../../aws/queries";
 import { awsCommand } from "../../commands/command";
 import { AppLink } from "../../components/AppLink";
@@ -28,7 +29,7 @@ import { Time } from "../../components/Time";
 import { useSession } from "../../session/SessionProvider";
 import { resourceAddress, rootCause } from "./stacks";
 
-interface StackProps {
+export interface StackProps {
   /** The name or the ID of the stack. */
   id: string;
   changing: boolean;
@@ -94,6 +95,17 @@ export function StackEvents({ id, changing }: StackProps) {
   );
 }
 
+/** UseStackResources lists the resources of a stack. */
+export function useStackResources(id: string, changing: boolean): UseQueryResult<StackResourceSummary[]> {
+  return useAwsPages(
+    CloudFormationClient,
+    paginateListStackResources,
+    { StackName: id },
+    (page) => page.StackResourceSummaries,
+    { poll: changing ? fast : slow },
+  );
+}
+
 const resourceColumns: Column<StackResourceSummary>[] = [
   { id: "logical", header: "Logical ID", text: (r) => r.LogicalResourceId ?? "", width: 240 },
   {
@@ -121,14 +133,7 @@ const resourceColumns: Column<StackResourceSummary>[] = [
 /** StackResources lists the resources of a stack, with links to their pages. */
 export function StackResources({ id, changing }: StackProps) {
   const { session } = useSession();
-  const input = { StackName: id };
-  const { data, error, refetch, isFetching } = useAwsPages(
-    CloudFormationClient,
-    paginateListStackResources,
-    input,
-    (page) => page.StackResourceSummaries,
-    { poll: changing ? fast : slow },
-  );
+  const { data, error, refetch, isFetching } = useStackResources(id, changing);
   return (
     <ResourceTable
       title="Resources"
@@ -140,7 +145,7 @@ export function StackResources({ id, changing }: StackProps) {
       error={error}
       refresh={() => void refetch()}
       refreshing={isFetching}
-      commands={[awsCommand("cloudformation", "list-stack-resources", input, session.region)]}
+      commands={[awsCommand("cloudformation", "list-stack-resources", { StackName: id }, session.region)]}
     />
   );
 }
