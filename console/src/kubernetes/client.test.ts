@@ -1,7 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { KubernetesClient, StatusError } from "./client";
 import { type KubernetesObject, pods } from "./objects";
-import { statusOf } from "./streams";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -35,9 +34,4 @@ test.each([
   const error: unknown = await client.list(pods).catch((e: unknown) => e);
   expect(error).toBeInstanceOf(StatusError);
   expect(error).toMatchObject({ status, name: reason, message });
-});
-
-test("a program ends with success, or says why not", () => {
-  expect(statusOf('{"status":"Success"}')).toBeNull();
-  expect(statusOf('{"status":"Failure","message":"exit code 2"}')?.message).toBe("exit code 2");
 });

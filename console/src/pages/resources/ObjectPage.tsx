@@ -2,8 +2,8 @@ import Button from "@cloudscape-design/components/button";
 import ContentLayout from "@cloudscape-design/components/content-layout";
 import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import Tabs from "@cloudscape-design/components/tabs";
-import { useState } from "react";
+import Tabs, { type TabsProps } from "@cloudscape-design/components/tabs";
+import { lazy, Suspense, useState } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
 import { useNotifications } from "../../app/notifications";
 import { DeleteModal } from "../../components/DeleteModal";
@@ -21,7 +21,12 @@ import { PodLogs } from "./PodLogs";
 import { Timeline } from "./Timeline";
 import { YamlTab } from "./YamlTab";
 
-/** ObjectPage shows a Kubernetes object: its YAML with the owners of fields, events, logs, and who changed it. */
+const PodTerminal = lazy(() => import("./terminal/PodTerminal"));
+
+/**
+ * ObjectPage shows a Kubernetes object: its YAML with the owners of fields, events, who changed it, and the logs and a
+ * terminal of a pod.
+ */
 export default function ObjectPage() {
   const { cluster = "" } = useParams();
   const [query] = useSearchParams();
@@ -39,11 +44,23 @@ function ObjectOf({ cluster, of }: { cluster: string; of: Named }) {
   const [deleting, setDeleting] = useState(false);
   const [object] = items;
   if (loading) return <Loading what={name} />;
-  const tabs = (found: KubernetesObject) => [
+  const tabs = (found: KubernetesObject): TabsProps.Tab[] => [
     { id: "yaml", label: "YAML", content: <YamlTab cluster={cluster} of={of} object={found} /> },
     { id: "events", label: "Events", content: <EventsTab cluster={cluster} object={found} /> },
     ...(found.kind === "Pod"
-      ? [{ id: "logs", label: "Logs", content: <PodLogs cluster={cluster} pod={found} /> }]
+      ? [
+          { id: "logs", label: "Logs", content: <PodLogs cluster={cluster} pod={found} /> },
+          {
+            id: "terminal",
+            label: "Terminal",
+            content: (
+              <Suspense fallback={<Loading what="the terminal" />}>
+                <PodTerminal cluster={cluster} pod={found} />
+              </Suspense>
+            ),
+            contentRenderStrategy: "lazy" as const, // another tab does not end the shell
+          },
+        ]
       : []),
     { id: "changes", label: "Timeline", content: <Timeline cluster={cluster} of={of} /> },
   ];

@@ -2,7 +2,6 @@ import Button from "@cloudscape-design/components/button";
 import Container from "@cloudscape-design/components/container";
 import FormField from "@cloudscape-design/components/form-field";
 import Header from "@cloudscape-design/components/header";
-import Select from "@cloudscape-design/components/select";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Toggle from "@cloudscape-design/components/toggle";
 import { useEffect, useRef, useState } from "react";
@@ -10,12 +9,9 @@ import { kubectlCommand } from "../../commands/command";
 import { ErrorAlert } from "../../components/ErrorAlert";
 import { ShowCommand } from "../../components/ShowCommand";
 import { useKubernetes } from "../../kubernetes/client";
-import type { KubernetesObject } from "../../kubernetes/objects";
 import { type Stream, streamLogs } from "../../kubernetes/streams";
-
-export interface Pod extends KubernetesObject {
-  spec?: { containers?: { name: string }[]; initContainers?: { name: string }[] };
-}
+import { Choice } from "./Choice";
+import { containersOf, type Pod } from "./pod";
 
 /** The characters that are kept on the page; older ones go. */
 const most = 500_000;
@@ -24,7 +20,7 @@ const tailLines = 1000;
 /** PodLogs follows the logs of a container. */
 export function PodLogs({ cluster, pod }: { cluster: string; pod: Pod }) {
   const { name, namespace = "default" } = pod.metadata;
-  const containers = [...(pod.spec?.containers ?? []), ...(pod.spec?.initContainers ?? [])].map((c) => c.name);
+  const containers = containersOf(pod);
   const [container, setContainer] = useState(containers[0] ?? "");
   const [previous, setPrevious] = useState(false);
   return (
@@ -46,13 +42,7 @@ export function PodLogs({ cluster, pod }: { cluster: string; pod: Pod }) {
     >
       <SpaceBetween size="m">
         <SpaceBetween direction="horizontal" size="l">
-          <FormField label="Container">
-            <Select
-              selectedOption={{ value: container, label: container }}
-              options={containers.map((value) => ({ value, label: value }))}
-              onChange={({ detail }) => setContainer(detail.selectedOption.value ?? "")}
-            />
-          </FormField>
+          <Choice label="Container" value={container} values={containers} onChange={setContainer} />
           <FormField label="Instance">
             <Toggle checked={previous} onChange={({ detail }) => setPrevious(detail.checked)}>
               The one before the last restart
