@@ -41,7 +41,10 @@ const options: Record<string, Options | undefined> = {
   docker: { valued: ["--username"], switches: ["--password-stdin"] },
   eksctl: { valued: ["-f"], switches: [] },
   kubectl: {
-    valued: ["--context", "--field-selector", "--for", "--since", "--sort-by", "--tail", "-c", "-l", "-n", "-o"],
+    valued: [
+      ...["--context", "--field-selector", "--for", "--image", "--since", "--sort-by", "--tail", "--target"],
+      ...["-c", "-l", "-n", "-o"],
+    ],
     switches: ["--previous", "--show-managed-fields", "--timestamps", "--watch", "-A", "-f", "-i", "-it", "-p", "-w"],
   },
 };

@@ -33,6 +33,7 @@ export function GraphDrawing({ graph, summaries, scale, selected, onSelect }: Pr
     edges.some(({ from, to }) => (from === selected && to === id) || (to === selected && from === id));
   return (
     <svg
+      className="drawing"
       role="group"
       aria-label="Graph of resources. Arrow keys go from one to another, and Enter selects it."
       width={width * scale}
@@ -71,7 +72,7 @@ export function GraphDrawing({ graph, summaries, scale, selected, onSelect }: Pr
       {nodes.map((node) => {
         const { id } = node;
         const needs = edges.filter(({ from }) => from === id).map(({ to }) => to);
-        const as = button(labelOf(node, summaries.get(id), needs), () => onSelect(id));
+        const as = button(undefined, () => onSelect(id));
         return (
           <g
             key={id}
@@ -81,6 +82,7 @@ export function GraphDrawing({ graph, summaries, scale, selected, onSelect }: Pr
               else elements.current.set(id, element);
             }}
             aria-pressed={id === selected}
+            aria-description={needs.length === 0 ? undefined : `Depends on ${needs.join(", ")}`}
             tabIndex={id === stop?.id ? 0 : -1}
             onFocus={() => setReached(id)}
             onKeyDown={(event) => {
@@ -111,13 +113,6 @@ function statusTextOf(summary: StackResourceSummary | undefined): string {
   return summary?.ResourceStatus ?? "Not created";
 }
 
-function labelOf({ id, resource }: GraphNode, summary: StackResourceSummary | undefined, needs: string[]): string {
-  const type = resource?.Type ?? summary?.ResourceType ?? "";
-  return [id, type, statusTextOf(summary), needs.length === 0 ? "" : `depends on ${needs.join(", ")}`]
-    .filter((part) => part !== "")
-    .join(", ");
-}
-
 interface NodeProps {
   node: GraphNode;
   summary: StackResourceSummary | undefined;
@@ -125,6 +120,7 @@ interface NodeProps {
 }
 
 function NodeView({ node: { id, resource, x, y }, summary, mark }: NodeProps) {
+  const type = resource?.Type ?? summary?.ResourceType ?? "";
   const status = statusTextOf(summary);
   const color = statusColors[statusType(status)] ?? tokens.colorTextBodySecondary;
   return (
@@ -144,12 +140,11 @@ function NodeView({ node: { id, resource, x, y }, summary, mark }: NodeProps) {
         {clip(id, 27)}
       </text>
       <text x={x + 14} y={y + 38} fontSize={12} style={{ fill: tokens.colorTextBodySecondary }}>
-        {clip(resource?.Type ?? summary?.ResourceType ?? "", 32)}
+        {clip(type, 32)}
       </text>
       <text x={x + 14} y={y + 55} fontSize={11} fontWeight={700} style={{ fill: color }}>
         {status}
       </text>
-      <title>{`${id}: ${resource?.Type ?? summary?.ResourceType ?? ""}`}</title>
     </>
   );
 }

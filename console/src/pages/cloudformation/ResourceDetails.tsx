@@ -31,7 +31,7 @@ export function ResourceDetails({ graph, node: { id, resource }, summary, onSele
     <Container header={<Header variant="h2">{id}</Header>}>
       <SpaceBetween size="m">
         <KeyValuePairs
-          columns={1}
+          columns={2}
           items={[
             { label: "Type", value: resource?.Type ?? summary?.ResourceType ?? "-" },
             {

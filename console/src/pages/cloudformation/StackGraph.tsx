@@ -5,7 +5,7 @@ import Container from "@cloudscape-design/components/container";
 import Grid from "@cloudscape-design/components/grid";
 import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import { useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { useAws } from "../../aws/queries";
 import { awsCommand } from "../../commands/command";
 import { ErrorAlert } from "../../components/ErrorAlert";
@@ -62,13 +62,24 @@ interface Props {
 
 const smallest = 0.25;
 const largest = 2;
+/** The least scale at which all of a graph is shown at first. One that is larger scrolls. */
+const legible = 0.75;
 
 function GraphAndDetails({ graph, summaries, actions }: Props) {
   const frame = useRef<HTMLDivElement>(null);
-  const [scale, setScale] = useState(1);
+  const [width, setWidth] = useState(0);
+  const [chosen, setChosen] = useState<number>();
   const [selected, setSelected] = useState<string>();
-  const zoom = (to: number) => setScale(Math.min(largest, Math.max(smallest, to)));
-  const fit = () => zoom(Math.min(1, (frame.current?.clientWidth ?? graph.width) / graph.width));
+  const whole = width === 0 ? 1 : Math.min(1, width / graph.width);
+  const scale = chosen ?? Math.max(legible, whole);
+  const zoom = (to: number) => setChosen(Math.min(largest, Math.max(smallest, to)));
+  useEffect(() => {
+    const element = frame.current;
+    if (element === null) return;
+    const resized = new ResizeObserver(() => setWidth(element.clientWidth));
+    resized.observe(element);
+    return () => resized.disconnect();
+  }, []);
   const shown = graph.nodes.find((node) => node.id === selected);
   return (
     <Grid gridDefinition={[{ colspan: { default: 12, m: 8 } }, { colspan: { default: 12, m: 4 } }]}>
@@ -86,7 +97,7 @@ function GraphAndDetails({ graph, summaries, actions }: Props) {
                 {actions}
                 <Button iconName="zoom-out" ariaLabel="Zoom out" onClick={() => zoom(scale / 1.25)} />
                 <Button iconName="zoom-in" ariaLabel="Zoom in" onClick={() => zoom(scale * 1.25)} />
-                <Button iconName="zoom-to-fit" ariaLabel="Fit to width" onClick={fit} />
+                <Button iconName="zoom-to-fit" ariaLabel="Fit to width" onClick={() => zoom(whole)} />
               </SpaceBetween>
             }
           >

@@ -35,7 +35,7 @@ export const nodeHeight = 66;
  */
 export function layOutGraph(resources: Map<string, TemplateResource>, more: string[]): Graph {
   const graph = new graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 18, ranksep: 70, marginx: 8, marginy: 8 });
+  graph.setGraph({ rankdir: "LR", nodesep: 18, ranksep: 60, marginx: 8, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   const ids = [...new Set([...resources.keys(), ...more])];
   for (const id of ids) graph.setNode(id, { width: nodeWidth, height: nodeHeight });
@@ -49,7 +49,12 @@ export function layOutGraph(resources: Map<string, TemplateResource>, more: stri
   });
   const edges = dependencies.map((dependency) => {
     const { points } = graph.edge(dependency.to, dependency.from) as { points: Point[] };
-    return { ...dependency, points: points.toReversed() };
+    const [start, end] = [graph.node(dependency.from) as Point, graph.node(dependency.to) as Point];
+    const bends = points.slice(1, -1).reverse();
+    return {
+      ...dependency,
+      points: [{ x: start.x - nodeWidth / 2, y: start.y }, ...bends, { x: end.x + nodeWidth / 2, y: end.y }],
+    };
   });
   // By place, which is the order of the Tab key and of screen readers.
   nodes.sort((a, b) => a.x - b.x || a.y - b.y);

@@ -101,7 +101,7 @@ export function MapCanvas({ store, ...props }: Props) {
   return (
     <svg
       ref={svg}
-      className="map-canvas"
+      className="drawing map-canvas"
       role="group"
       tabIndex={0}
       aria-label="Map. Arrow keys move it, plus and minus zoom, 0 shows all, Tab goes to what is in view."

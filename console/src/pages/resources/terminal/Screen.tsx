@@ -8,7 +8,7 @@ import type { KubernetesClient } from "../../../kubernetes/client";
 import { type Exec, type ExecEnd, startExec } from "../../../kubernetes/streams";
 import { colorsOf } from "./colors";
 import { newLeaver } from "./leave";
-import { permitted, permittedDocument } from "./permittedDocument";
+import { openTerminal } from "./openTerminal";
 import type { Shell } from "./shellError";
 import "./terminal.css";
 
@@ -33,7 +33,6 @@ export function Screen({ client, shell, onOpen, onEnd, describedBy }: Props) {
     const element = host.current;
     if (element === null) return;
     const terminal = new Terminal({
-      documentOverride: permittedDocument,
       screenReaderMode: true,
       minimumContrastRatio: 4.5,
       fontFamily: "Monaco, Menlo, Consolas, 'Courier New', monospace",
@@ -44,7 +43,7 @@ export function Screen({ client, shell, onOpen, onEnd, describedBy }: Props) {
     shown.current = terminal;
     const fit = new FitAddon();
     terminal.loadAddon(fit);
-    permitted(() => terminal.open(element));
+    openTerminal(terminal, element);
     terminal.attachCustomKeyEventHandler(newLeaver());
     fit.fit();
     terminal.focus();

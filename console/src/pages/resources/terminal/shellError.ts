@@ -1,5 +1,5 @@
 // Why a shell did not start, in words that say what to do.
-import { quote } from "../../../commands/command";
+import { kubectlCommand } from "../../../commands/command";
 
 /** A shell in a container. */
 export interface Shell {
@@ -27,10 +27,10 @@ export function explainError(error: Error, shell: Shell): Error {
 function explanationOf({ name, message }: Error, shell: Shell): string | undefined {
   const { cluster, namespace, pod, container, command } = shell;
   if (/executable file not found|no such file or directory/i.test(message)) {
-    const debug = ["kubectl", "--context", cluster, "debug", "-it", pod, "-n", namespace, "--image=busybox"];
+    const options = ["-it", pod, "-n", namespace, "--image=busybox", `--target=${container}`];
     return (
       `The image of container ${container} has no ${command}. Choose another command. For an image without a shell, ` +
-      `add a container that has one: ${[...debug, `--target=${container}`].map(quote).join(" ")}.`
+      `add a container that has one: ${kubectlCommand(cluster, "debug", ...options).text}.`
     );
   }
   if (/container not found|is not running|not created or running/i.test(message)) {
