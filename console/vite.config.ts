@@ -20,7 +20,7 @@ export default defineConfig({
     },
   },
   build: {
-    outDir: resolve(import.meta.dirname, process.env.CONSOLE_OUT ?? "../internal/console/dist"),
+    outDir: resolve(import.meta.dirname, process.env.CONSOLE_OUT || "../internal/console/dist"),
     emptyOutDir: true,
     target: "es2022",
     modulePreload: { polyfill: false },
