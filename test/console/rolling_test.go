@@ -14,9 +14,9 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// TestNodegroup looks at a node group of simulated machines: on the map, and while it is updated, which a budget blocks
+// TestRollingUpdate looks at a node group of simulated machines: on the map, and while it is updated, which a budget blocks
 // until somebody deletes it.
-func TestNodegroup(t *testing.T) {
+func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
 	const version = "1.35"
 	chromium, d := browser.Start(t), harness.Start(t, "CORACLE_MACHINES=simulated")
