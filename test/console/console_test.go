@@ -94,6 +94,7 @@ func TestSignIn(t *testing.T) {
 		d.AWS(&made, "iam", "create-access-key", "--user-name", "alice")
 		tab := browser.Open(t, chromium, d.Endpoint, 1280, 800)
 		tab.Expect("403 (Forbidden)") // the role may do nothing
+		tab.Expect("400 (Bad Request)")
 		tab.Go("/console/")
 		tab.Click("Assume a role")
 		tab.Fill("Role ARN", "arn:aws:iam::111122223333:role/viewer")

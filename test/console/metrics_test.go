@@ -1,6 +1,7 @@
 package console
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func TestMetrics(t *testing.T) {
 	}
 	if got := d.AWS(nil, "cloudwatch", "list-metrics", "--namespace", "Coracle", "--dimensions",
 		"Name=ClusterName,Value=web", "Name=Component,Value=kube-scheduler", "--metric-name", "MemoryUsed", "--query",
-		"length(Metrics)"); got != "1" {
+		"length(Metrics)"); strings.TrimSpace(got) != "1" {
 		t.Errorf("list-metrics counts %s metrics of the scheduler's memory, want 1", got)
 	}
 

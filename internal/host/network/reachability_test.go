@@ -26,7 +26,7 @@ func (w *fixture) analyze(v vpc, p reachability.Path) reachability.Result {
 		w.Fatal(err)
 	}
 	p.Protocol = vpcrule.TCP
-	got, err := n.Analyze(p)
+	got, err := n.Analyze(w.Context(), p)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -281,9 +281,10 @@ func (b *Tab) Click(name string) {
 		const roles = "[role=button], [role=tab], [role=option], [role^=menuitem]";
 		const choice = (e) => /^(radio|checkbox)$/.test(e.type) &&
 			document.getElementById(e.getAttribute("aria-labelledby")?.split(" ")[0])?.innerText.trim();
+		const option = (e) => e.role === "option" && e.innerText.trim().split("\n", 1)[0]; // without its description
 		const found = [...document.querySelectorAll("button, a, input, " + roles)].find((e) =>
-			(e.innerText?.trim() === %[1]s || e.ariaLabel === %[1]s || choice(e) === %[1]s) && !e.disabled &&
-			!e.closest("[aria-hidden=true]") &&
+			(e.innerText?.trim() === %[1]s || e.ariaLabel === %[1]s || choice(e) === %[1]s || option(e) === %[1]s) &&
+			!e.disabled && !e.closest("[aria-hidden=true]") &&
 			e.checkVisibility({ visibilityProperty: true, opacityProperty: e.tagName !== "INPUT" }));
 		if (found === undefined) return null;
 		found.scrollIntoView({ block: "nearest" });
@@ -347,6 +348,9 @@ func (b *Tab) keep(name string, content []byte) string {
 // reader, or with little sight. https://github.com/dequelabs/axe-core
 func (b *Tab) Accessible(what string) {
 	b.t.Helper()
+	// What is fading in has less contrast than it will have.
+	b.Until("see animations end", `document.getAnimations().every((a) =>
+		a.playState !== "running" || a.effect.getTiming().iterations === Infinity)`)
 	axe, err := os.ReadFile(filepath.Join(testenv.Root(), "console", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		b.t.Skipf("axe is not installed: run \"npm ci\" in console: %v", err)
