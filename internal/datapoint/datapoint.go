@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// Retention is how long a data point is kept, and Period the time from one to the next.
+	// Retention is how long a data point is kept.
 	Retention = 3 * time.Hour
-	Period    = time.Minute
+	// Period is the time from one data point to the next.
+	Period = time.Minute
 
 	slots = int64(Retention / Period)
 )

@@ -73,7 +73,8 @@ spec:
     - {name: program, hostPath: {path: /opt/program}}
 `
 
-// besides is a pod with two fast volumes: one with a file system, and one as the block device that it is, a loop device.
+// besides is a pod with two fast volumes: one with a file system, and one as the block device that it is, a loop
+// device.
 const besides = `apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: fast, namespace: default}

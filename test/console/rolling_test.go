@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// TestRollingUpdate looks at a node group of simulated machines: on the map, and while it is updated, which a budget blocks
-// until somebody deletes it.
+// TestRollingUpdate looks at a node group of simulated machines: on the map, and while it is updated, which a budget
+// blocks until somebody deletes it.
 func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
 	const version = "1.35"

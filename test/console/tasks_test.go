@@ -14,8 +14,8 @@ import (
 	"github.com/coracle-eks/coracle/test/harness/clustertest"
 )
 
-// TestTasks does what a person opens the console for: create a cluster, find out why a pod is pending, and who changed a
-// field. The tests of node groups, add-ons and denials do the others.
+// TestTasks does what a person opens the console for: create a cluster, find out why a pod is pending, and who changed
+// a field. The tests of node groups, add-ons and denials do the others.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	chromium, d := browser.Start(t), harness.Start(t, "CORACLE_MACHINES=simulated")

@@ -116,8 +116,8 @@ func makeDistribution(t *testing.T, repository, dist string) {
 func testPackage(t *testing.T, dist, form string) {
 	root := installDebian(t, "bookworm", "systemd-sysv,dbus,procps", packages[form].functions+packageScript)
 	// debootstrap does not know what provides a package.
-	apt := exec.Command("chroot", root, "apt-get", "install", "--yes", "--no-install-recommends", "awscli", "python3-boto3",
-		"python3-pytest", packages[form].tool)
+	apt := exec.Command("chroot", root, "apt-get", "install", "--yes", "--no-install-recommends", "awscli",
+		"python3-boto3", "python3-pytest", packages[form].tool)
 	if out, err := apt.CombinedOutput(); err != nil {
 		t.Fatalf("apt-get install: %v\n%s", err, out)
 	}

@@ -33,7 +33,7 @@ test("a long one has a line for each option", () => {
       "  --cluster-name web \\",
       "  --subnets subnet-1 subnet-2 \\",
       `  --scaling-config '{"minSize":1,"maxSize":3}' \\`,
-      `  --tags '{"it'\\''s":"mine"}' \\`,
+      `  --tags $'{"it\\047s":"mine"}' \\`,
       "  --no-force",
     ].join("\n"),
   );
@@ -58,7 +58,7 @@ test("what the AWS CLI would misread is in JSON", () => {
   expect(awsCommand("x", "y", { Names: ["a", "file:///etc/passwd"] }).text).toBe(
     `aws x y --cli-input-json '{"Names":["a","file:///etc/passwd"]}'`,
   );
-  expect(awsCommand("x", "y", { Name: "a\0b" }).text).toBe(`aws x y --cli-input-json '{"Name":"a\\u0000b"}'`);
+  expect(awsCommand("x", "y", { Name: "a\0b" }).text).toBe(`aws x y --cli-input-json $'{"Name":"a\\\\u0000b"}'`);
 });
 
 test("the version of Kubernetes is not that of the AWS CLI", () => {

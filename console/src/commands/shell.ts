@@ -58,6 +58,8 @@ const plain = /^[\w@%+:,./-][\w@%+=:,./-]*$/; // zsh replaces a word that begins
 
 /** What is not seen, or is a key to a terminal: control characters, directions of writing, spaces of other widths. */
 const hidden = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/u;
+/** What ends quotes, or is an escape in them, in some shell: fish has both backslashes, PowerShell another quote. */
+const special = /['\\\u2018-\u201b]/;
 const eachHidden = new RegExp(hidden, "gu");
 const unwritable = /\0|\p{Surrogate}/u;
 
@@ -67,15 +69,16 @@ export function isWritable(word: string): boolean {
 }
 
 /**
- * Quote returns a word as bash, zsh, ksh and the shell of POSIX of 2024 read it. An older shell, such as dash, reads
- * other characters where some are hidden, and executes nothing of it: no quote is in the quotes.
+ * Quote returns a word as bash, zsh, ksh and the shell of POSIX of 2024 read it. Others, such as dash, fish and
+ * PowerShell, read other characters where some are hidden or special, or refuse the line, and execute nothing of it: no
+ * quote and no escape of theirs is in the quotes.
  */
 export function quote(word: Argument): string {
   if (word instanceof Variable) return `"$${word.name}"`;
   if (plain.test(word)) return word;
   const [, option = "", value = word] = /^(--[\w-]+=)(.*)$/s.exec(word) ?? [];
   if (option !== "") return option + quote(value);
-  if (!hidden.test(word)) return `'${word.replaceAll("'", "'\\''")}'`;
+  if (!hidden.test(word) && !special.test(word)) return `'${word}'`;
   return `$'${Array.from(word, escape).join("")}'`;
 }
 
@@ -83,7 +86,7 @@ function escape(character: string): string {
   if (character === "\n") return "\\n";
   if (character === "\t") return "\\t";
   if (character === "\\") return "\\\\";
-  if (character !== "'" && character !== "!" && !hidden.test(character)) return character;
+  if (!special.test(character) && character !== "!" && !hidden.test(character)) return character;
   return [...new TextEncoder().encode(character)].map((byte) => "\\" + byte.toString(8).padStart(3, "0")).join("");
 }
 

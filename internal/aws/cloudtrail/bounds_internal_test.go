@@ -152,6 +152,8 @@ func TestClasses(t *testing.T) {
 		{wire.Answered{Service: wire.EC2, Operation: "DescribeInstances", InProcess: true}, read, false},
 		{wire.Answered{Service: wire.EC2, Operation: "DescribeInstances", InProcess: true, Denied: true}, refusal, true},
 		{wire.Answered{Service: wire.EC2, Operation: "RunInstances", InProcess: true}, change, true},
+		{wire.Answered{Service: wire.EC2, Operation: "RunInstances", ErrorCode: "InvalidParameterValue"}, refusal, true},
+		{wire.Answered{Service: wire.STS, Operation: "AssumeRole"}, change, true},
 	} {
 		if got, ok := classOf(&c.request); ok != c.recorded || ok && got != c.class {
 			t.Errorf("%s is of the class %s: %t", c.request.Operation, got, ok)

@@ -62,9 +62,10 @@ func classOf(a *wire.Answered) (class, bool) {
 	switch reads := isReadOnly(a.Service, a.Operation); {
 	case !isManagement(a.Service, a.Operation):
 		return 0, false
-	case a.Denied:
+	case a.Denied, a.ErrorCode != "" && !reads:
+		// Requests that are invalid need no permission, and may not displace what was changed.
 		return refusal, true
-	case !reads:
+	case !reads, !a.InProcess && givesCredentials(a.Service, a.Operation):
 		return change, true
 	default:
 		// What controllers read to find out what there is to do would be nearly all that is read.

@@ -363,8 +363,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestProtocols asks as the SDK for JavaScript does, and as clients did before 2025. The SDK for Go, in the other tests,
-// speaks CBOR.
+// TestProtocols asks as the SDK for JavaScript does, and as clients did before 2025. The SDK for Go, in the other
+// tests, speaks CBOR.
 func TestProtocols(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -39,6 +39,12 @@ func (s *Service) GetMetricStatistics(ctx context.Context, in *cloudwatch.GetMet
 	if len(in.Statistics) > 0 && len(in.ExtendedStatistics) > 0 {
 		return nil, invalidCombination("Statistics and ExtendedStatistics cannot be specified together.")
 	}
+	for _, name := range in.Statistics {
+		if _, ok := parseStatistic(string(name)); !ok {
+			return nil, invalidValue("The value %s for parameter Statistics is not supported. Specify SampleCount, Average, "+
+				"Sum, Minimum or Maximum.", string(name))
+		}
+	}
 	for _, name := range in.ExtendedStatistics {
 		if _, ok := parseStatistic(name); !ok || !strings.HasPrefix(name, "p") {
 			return nil, invalidValue("The value %s for parameter ExtendedStatistics is not supported. Specify a percentile "+

@@ -182,8 +182,8 @@ var (
 
 // Services lists every service that wire knows, by the name of its SDK package.
 func Services() []*Service {
-	return []*Service{ACM, AutoScaling, CloudFormation, CloudTrail, CloudWatch, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB, ELBv2,
-		IAM, KMS, Shield, SQS, SSM, STS, WAFRegional, WAFv2}
+	return []*Service{ACM, AutoScaling, CloudFormation, CloudTrail, CloudWatch, Logs, EC2, ECR, EFS, EKS, EKSAuth, ELB,
+		ELBv2, IAM, KMS, Shield, SQS, SSM, STS, WAFRegional, WAFv2}
 }
 
 // isJSONProtocol reports whether the service speaks a JSON protocol, or one that is like it but for the bytes.

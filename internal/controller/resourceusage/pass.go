@@ -164,8 +164,8 @@ func (p *pass) measure(name string, pid int, started time.Time) (s spent, ok boo
 	return s, true
 }
 
-// addProcesses adds what the daemon and its processes take: those of clusters to their accounts, the others to that which
-// has the host.
+// addProcesses adds what the daemon and its processes take: those of clusters to their accounts, the others to that
+// which has the host.
 func (p *pass) addProcesses() {
 	shared := func(name string, pid int, started time.Time) {
 		if s, ok := p.measure(name, pid, started); ok {

@@ -23,7 +23,7 @@ import { ErrorAlert } from "../../components/ErrorAlert";
 import { Loading } from "../../components/Loading";
 import { CommandTabs, ShowCommand } from "../../components/ShowCommand";
 import { Time } from "../../components/Time";
-import { allowing, contextOf, type Denial, policyNameOf, without } from "./events";
+import { allowing, contextOf, type Denial, isPattern, policyNameOf, without } from "./events";
 import { deciding, type GrantedPolicy, type Principal, principalAddress, principalOf, usePolicies } from "./policies";
 import { describe, Document } from "./PolicyList";
 
@@ -234,12 +234,24 @@ function NoStatement({ denial, principal, policies }: DecidedProps) {
         ))}
       </div>
       <Box variant="h3">What to change</Box>
-      <Box>If the call is to be allowed, this policy allows it, and nothing else:</Box>
-      <Document label="The policy to add" text={document} />
-      <CommandTabs commands={[putting(principal, policyName, document)]} />
-      <Button onClick={add} loading={putRole.isPending || putUser.isPending} loadingText="Adding the policy">
-        Add the policy to the {principal.kind}
-      </Button>
+      {isPattern(denial) ? (
+        <>
+          <Alert type="warning">
+            This policy allows more than the call: what is denied names no single resource, or the caller has named a
+            pattern. Write the resources that are meant into it before you add it.
+          </Alert>
+          <Document label="A policy that allows more" text={document} />
+        </>
+      ) : (
+        <>
+          <Box>If the call is to be allowed, this policy allows it, and nothing else:</Box>
+          <Document label="The policy to add" text={document} />
+          <CommandTabs commands={[putting(principal, policyName, document)]} />
+          <Button onClick={add} loading={putRole.isPending || putUser.isPending} loadingText="Adding the policy">
+            Add the policy to the {principal.kind}
+          </Button>
+        </>
+      )}
     </SpaceBetween>
   );
 }

@@ -1,6 +1,6 @@
 import type { Event } from "@aws-sdk/client-cloudtrail";
 import { expect, test } from "vitest";
-import { allowing, contextOf, denialOf, policyNameOf, without } from "./events";
+import { allowing, contextOf, denialOf, isPattern, policyNameOf, without } from "./events";
 
 function eventOf(record: object): Event {
   return { EventId: "4711", EventTime: new Date(0), CloudTrailEvent: JSON.stringify(record) };
@@ -86,6 +86,18 @@ test("the policy that is missing allows what was denied", () => {
     Statement: [{ Effect: "Allow", Action: "eks:DescribeCluster", Resource: cluster }],
   });
   expect(policyNameOf(denial)).toBe("allow-eks-DescribeCluster");
+});
+
+test.each([
+  ["sts:AssumeRole on resource: arn:aws:iam::111122223333:role/deploy", false],
+  ["sts:AssumeRole on resource: arn:aws:iam::111122223333:role/*", true],
+  ["sts:AssumeRole on resource: arn:aws:iam::111122223333:role/deploye?", true],
+  ["sts:AssumeRole on resource: arn:aws:iam::111122223333:role/${aws:username}", true],
+  ["ec2:DescribeInstances", true],
+])("a denied %s names a pattern: %j", (what, wanted) => {
+  const errorMessage = `User: ${who} is not authorized to perform: ${what} because no policy allows it`;
+  const denial = denialOf(eventOf({ errorCode: "AccessDenied", errorMessage }));
+  expect(denial !== undefined && isPattern(denial)).toBe(wanted);
 });
 
 test("a statement is taken out of its policy", () => {

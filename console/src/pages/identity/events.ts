@@ -58,14 +58,16 @@ export interface Denial {
 }
 
 const denied = /AccessDenied|UnauthorizedOperation/;
-const refusal = /User: (\S+) is not authorized to perform: ([\w-]+:\w+)(?: on resource: (\S+))?/;
+// From the beginning on: callers may write such a sentence into a name that other messages have.
+const refusal = /^User: (\S+) is not authorized to perform: ([\w-]+:\w+)(?: on resource: (\S+))?/;
+const preamble = /^You are not authorized to perform this operation\. /; // EC2's
 
 /** DenialOf returns what an event says of a call that was denied; undefined for other events. */
 export function denialOf(event: Event): Denial | undefined {
   const record = parseRecord(event);
   if (!denied.test(record.errorCode ?? "")) return undefined;
   const { userIdentity: user } = record;
-  const [, , action, resource] = refusal.exec(record.errorMessage ?? "") ?? [];
+  const [, , action, resource] = refusal.exec((record.errorMessage ?? "").replace(preamble, "")) ?? [];
   const arn = user?.sessionContext?.sessionIssuer?.arn ?? user?.arn ?? "";
   const [service = ""] = (record.eventSource ?? "").split(".");
   return {
@@ -92,7 +94,15 @@ export function contextOf({ sourceIPAddress = "", userAgent = "", awsRegion = ""
   return entries;
 }
 
-/** AllowStatement returns the policy that allows what was denied, and no more. */
+/**
+ * IsPattern reports whether a resource is more than one in a policy. Callers choose names, and may have made them so
+ * that the policy against their denial allows more than their call.
+ */
+export function isPattern({ resource }: Denial): boolean {
+  return /[*?$]/.test(resource);
+}
+
+/** Allowing returns the policy that allows what was denied; no more than that, unless the resource is a pattern. */
 export function allowing({ action, resource }: Denial): string {
   return JSON.stringify({
     Version: "2012-10-17",

@@ -22,13 +22,22 @@ export function conflictsOf({ code, message = "", resourceIds = [] }: AddonIssue
   const found = [...message.matchAll(owner)];
   return found.flatMap((match, i) => {
     const text = message.slice(match.index + match[0].length, found[i + 1]?.index);
-    const manager = JSON.parse(`"${match[1] ?? ""}"`) as string;
+    const manager = unquoted(match[1] ?? "");
     return text
       .split(/(?:^|\s)-\s(?=[.[])/)
       .map((field) => field.trim())
       .filter((field) => field !== "")
       .map((field) => ({ resource, field, manager }));
   });
+}
+
+/** Unquoted returns a name that the API server has quoted as Go does, which has escapes that JSON does not have. */
+function unquoted(text: string): string {
+  try {
+    return JSON.parse(`"${text}"`) as string;
+  } catch {
+    return text;
+  }
 }
 
 /** The way to a field: names of members, keys of list elements, and values of sets. */
