@@ -94,6 +94,7 @@ test.each([
   ["sts:AssumeRole on resource: arn:aws:iam::111122223333:role/deploye?", true],
   ["sts:AssumeRole on resource: arn:aws:iam::111122223333:role/${aws:username}", true],
   ["ec2:DescribeInstances", true],
+  ["eks:ListClusters on resource: arn:aws:eks:eu-west-1:111122223333:cluster/*", false],
 ])("a denied %s names a pattern: %j", (what, wanted) => {
   const errorMessage = `User: ${who} is not authorized to perform: ${what} because no policy allows it`;
   const denial = denialOf(eventOf({ errorCode: "AccessDenied", errorMessage }));

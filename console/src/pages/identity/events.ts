@@ -98,8 +98,9 @@ export function contextOf({ sourceIPAddress = "", userAgent = "", awsRegion = ""
  * IsPattern reports whether a resource is more than one in a policy. Callers choose names, and may have made them so
  * that the policy against their denial allows more than their call.
  */
-export function isPattern({ resource }: Denial): boolean {
-  return /[*?$]/.test(resource);
+export function isPattern({ action, resource }: Denial): boolean {
+  const isOfAll = /:List[A-Z]/.test(action) && /^[^*?$]*\*$/.test(resource); // what lists need
+  return !isOfAll && /[*?$]/.test(resource);
 }
 
 /** Allowing returns the policy that allows what was denied; no more than that, unless the resource is a pattern. */

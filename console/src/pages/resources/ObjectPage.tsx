@@ -43,7 +43,6 @@ function ObjectOf({ cluster, of }: { cluster: string; of: Named }) {
   });
   const [deleting, setDeleting] = useState(false);
   const [object] = items;
-  if (loading) return <Loading what={name} />;
   const tabs = (found: KubernetesObject): TabsProps.Tab[] => [
     { id: "yaml", label: "YAML", content: <YamlTab cluster={cluster} of={of} object={found} /> },
     { id: "events", label: "Events", content: <EventsTab cluster={cluster} object={found} /> },
@@ -84,7 +83,8 @@ function ObjectOf({ cluster, of }: { cluster: string; of: Named }) {
       }
     >
       {error !== null && <ErrorAlert attempted={`Read ${name}`} error={error} />}
-      {object === undefined && error === null && (
+      {loading && <Loading what={name} />}
+      {object === undefined && error === null && !loading && (
         <ErrorAlert attempted={`Read ${name}`} error={new Error("It does not exist, or has been deleted.")} />
       )}
       {object !== undefined && <Tabs ariaLabel="Object" tabs={tabs(object)} />}
