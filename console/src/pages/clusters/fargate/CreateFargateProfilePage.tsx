@@ -15,8 +15,7 @@ import { computeAddress, profileAddress } from "../addresses";
 import { useCluster } from "../clusters";
 import { CreateWizard, type Step } from "../forms/CreateWizard";
 import { eksctlVpcOf } from "../forms/eksctl";
-import { PairsEditor } from "../forms/PairsEditor";
-import { tagProblems } from "../forms/problems";
+import { TagsSection } from "../forms/TagsSection";
 import { roleName } from "../forms/roles";
 import { RoleSelect } from "../forms/RoleSelect";
 import { usePlaces } from "../forms/subnets";
@@ -110,24 +109,12 @@ function CreateFargateProfile({ cluster, name }: { cluster: Cluster; name: strin
               />
             </SpaceBetween>
           </Container>
-          <Container
-            header={
-              <Header variant="h2" counter={`(${form.tags.length})`} description="Tags of the Fargate profile itself.">
-                Tags
-              </Header>
-            }
-          >
-            <PairsEditor
-              noun="tag"
-              nouns="tags"
-              most={50}
-              valueOptional
-              pairs={form.tags}
-              problems={problems.tags === undefined ? undefined : tagProblems(form.tags)}
-              errorText={problems.tags}
-              onChange={(tags) => change({ tags })}
-            />
-          </Container>
+          <TagsSection
+            what="Fargate profile"
+            tags={form.tags}
+            errorText={problems.tags}
+            onChange={(tags) => change({ tags })}
+          />
         </SpaceBetween>
       ),
     },

@@ -15,8 +15,7 @@ import { computeAddress, nodegroupAddress } from "../addresses";
 import { useCluster } from "../clusters";
 import { CreateWizard, type Step } from "../forms/CreateWizard";
 import { eksctlVpcOf } from "../forms/eksctl";
-import { PairsEditor } from "../forms/PairsEditor";
-import { tagProblems } from "../forms/problems";
+import { TagsSection } from "../forms/TagsSection";
 import { RoleSelect } from "../forms/RoleSelect";
 import { usePlaces } from "../forms/subnets";
 import { ComputeFields } from "./ComputeFields";
@@ -109,24 +108,12 @@ function CreateNodegroup({ cluster, name }: { cluster: Cluster; name: string }) 
           <TemplateFields form={form} problems={problems} change={change} />
           <LabelFields form={form} problems={problems} change={change} />
           <TaintFields form={form} problems={problems} change={change} />
-          <Container
-            header={
-              <Header variant="h2" counter={`(${form.tags.length})`} description="Tags of the node group itself.">
-                Tags
-              </Header>
-            }
-          >
-            <PairsEditor
-              noun="tag"
-              nouns="tags"
-              most={50}
-              valueOptional
-              pairs={form.tags}
-              problems={problems.tags === undefined ? undefined : tagProblems(form.tags)}
-              errorText={problems.tags}
-              onChange={(tags) => change({ tags })}
-            />
-          </Container>
+          <TagsSection
+            what="node group"
+            tags={form.tags}
+            errorText={problems.tags}
+            onChange={(tags) => change({ tags })}
+          />
         </SpaceBetween>
       ),
     },
