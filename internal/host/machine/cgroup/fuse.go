@@ -112,8 +112,8 @@ func (c connections) mounted() map[string]bool {
 					if err != nil || seen[namespace] {
 						continue
 					}
-					seen[namespace] = true
-					addConnections(names, thread)
+					// a thread that ends meanwhile shows no mounts, others of its namespace do
+					seen[namespace] = addConnections(names, thread)
 				}
 			}
 		})
@@ -128,17 +128,18 @@ func (c connections) mounted() map[string]bool {
 	return names
 }
 
-func addConnections(names map[string]bool, thread string) {
+// addConnections adds the connections that a thread sees, and reports whether the thread was there to see them.
+func addConnections(names map[string]bool, thread string) bool {
 	f, err := os.Open(thread + "/mountinfo")
 	if err != nil {
-		return // it has ended
+		return false
 	}
 	defer f.Close()
-	parseConnections(names, f)
+	return parseConnections(names, f) == nil
 }
 
 // parseConnections adds the connections that proc_pid_mountinfo(5) shows. Their names are the minor device numbers.
-func parseConnections(names map[string]bool, mountinfo io.Reader) {
+func parseConnections(names map[string]bool, mountinfo io.Reader) error {
 	lines := bufio.NewScanner(mountinfo)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -153,4 +154,5 @@ func parseConnections(names map[string]bool, mountinfo io.Reader) {
 			}
 		}
 	}
+	return lines.Err()
 }

@@ -142,14 +142,16 @@ func TestWhoWaitsForItselfIsRemoved(t *testing.T) {
 func TestConnectionsOfMachines(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
-	parseConnections(names, strings.NewReader(`31 30 0:27 / /a rw - tmpfs fuse rw
+	if err := parseConnections(names, strings.NewReader(`31 30 0:27 / /a rw - tmpfs fuse rw
 32 30 0:28 / /b\040- rw - fuse name rw
 33 30 0:29 / /c rw shared:1 master:2 - fuse.sshfs fuse rw
 34 30 8:1 / /d rw - fuse fuse rw
 35 30 0:../.. / /e rw - fuse fuse rw
 36 30 0:30 / /f rw - fusectl fuse rw
 broken - fuse
-`))
+`)); err != nil {
+		t.Error(err)
+	}
 	if want := map[string]bool{"28": true, "29": true}; !maps.Equal(names, want) {
 		t.Errorf("mounted are %v, want %v", names, want)
 	}
