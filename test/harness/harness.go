@@ -164,6 +164,9 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 	t.Cleanup(func() {
 		d.Kill()
 		log.Close()
+		if t.Failed() {
+			d.showLogs()
+		}
 		if out, err := exec.Command(d.binary, "reset", "--yes", "--data-dir", d.Dir).CombinedOutput(); err != nil {
 			t.Errorf("coracle reset: %v\n%s", err, out)
 		}
@@ -172,11 +175,6 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 		}
 		if left := d.remains(); len(left) > 0 {
 			t.Errorf("coracle reset left:\n%s", strings.Join(left, "\n"))
-		}
-		if t.Failed() {
-			if text, err := os.ReadFile(log.Name()); err == nil {
-				t.Logf("the daemon's log ends:\n%s", tail(text, 60))
-			}
 		}
 		os.RemoveAll(dir)
 	})
@@ -192,6 +190,20 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 		}
 	}
 	return d
+}
+
+// showLogs prints how the logs end that tell why a test has failed: the daemon's, and of each cluster what its
+// authenticator let nobody in for.
+func (d *Daemon) showLogs() {
+	if text, err := os.ReadFile(d.log.Name()); err == nil {
+		d.t.Logf("the daemon's log ends:\n%s", tail(text, 60))
+	}
+	logs, _ := filepath.Glob(filepath.Join(d.Dir, "clusters", "*", "log", "authenticator.log"))
+	for _, name := range logs {
+		if text, err := os.ReadFile(name); err == nil && len(text) > 0 {
+			d.t.Logf("%s ends:\n%s", name, tail(text, 10))
+		}
+	}
 }
 
 // FreeAddress returns a loopback address that no process listens on.
