@@ -198,10 +198,10 @@ func (d *Daemon) showLogs() {
 	if text, err := os.ReadFile(d.log.Name()); err == nil {
 		d.t.Logf("the daemon's log ends:\n%s", tail(text, 60))
 	}
-	logs, _ := filepath.Glob(filepath.Join(d.Dir, "clusters", "*", "log", "authenticator.log"))
+	logs, _ := filepath.Glob(filepath.Join(d.Dir, "clusters", "*", "log", "*a*"))
 	for _, name := range logs {
 		if text, err := os.ReadFile(name); err == nil && len(text) > 0 {
-			d.t.Logf("%s ends:\n%s", name, tail(text, 10))
+			d.t.Logf("%s ends:\n%s", name, tail(text, 40))
 		}
 	}
 }

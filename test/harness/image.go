@@ -136,15 +136,15 @@ func ToolsArchive(t testing.TB, references ...string) string {
 	file := filepath.Join(t.TempDir(), "tools.tar")
 	programs := map[string]string{"bin/busybox": busybox,
 		"agnhost": filepath.Join(testenv.Root(), "bin", "node", "agnhost")}
-	addDebian(t, programs, "dd", "dash")
-	programs["bin/sh"] = programs["bin/dash"]
+	addDebian(t, programs, "dd", "bash")
+	programs["bin/sh"] = programs["bin/bash"]
 	archive(t, file, references, []string{"/agnhost"}, programs, slices.DeleteFunc(strings.Fields(string(links)),
 		func(name string) bool { return slices.Contains([]string{"busybox", "dd", "sh"}, name) })...)
 	return file
 }
 
 // addDebian adds programs of the host with the libraries that they are linked to. The dd of busybox knows no nocache,
-// with which Kubernetes' tests write, and its shell runs that one whatever is in the PATH.
+// with which Kubernetes' tests write, and its shell runs that one whatever is in the PATH; dash has no let.
 func addDebian(t testing.TB, programs map[string]string, names ...string) {
 	t.Helper()
 	for _, name := range names {
