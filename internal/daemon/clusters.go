@@ -72,7 +72,7 @@ func (c *clusters) close() error {
 	return c.logging.Close()
 }
 
-func (d *daemon) openClusters() (*clusters, error) {
+func (d *daemon) openClusters(ctx context.Context) (*clusters, error) {
 	dir := d.dir.Join("clusters")
 	logs := logshipper.New(logshipper.Options{
 		Store:  d.store,
@@ -165,7 +165,11 @@ func (d *daemon) openClusters() (*clusters, error) {
 	}
 	c.controllers = append(c.controllers, c.fargate.Controllers()...)
 	c.controllers = append(c.controllers, d.newCapabilities(planes).Controllers()...)
-	c.controllers = append(c.controllers, d.hostControllers(planes)...)
+	ofHost, err := d.hostControllers(ctx, planes)
+	if err != nil {
+		return nil, err
+	}
+	c.controllers = append(c.controllers, ofHost...)
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, API: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
 		EC2: func(account, region, role string) autoscalinggroup.EC2 {

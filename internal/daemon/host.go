@@ -97,21 +97,27 @@ func (d *daemon) openHost() (_ *host, err error) {
 func (h *host) close() error { return h.images.Close() }
 
 // hostControllers returns the controllers that run the machines of instances, and their networks, images and metadata.
-func (d *daemon) hostControllers(planes *controlplane.Controller) []reconcile.Controller {
+func (d *daemon) hostControllers(ctx context.Context, planes *controlplane.Controller) ([]reconcile.Controller, error) {
 	h := d.host
 	all := h.endpoints.Controllers()
 	if h.real == nil {
 		all = append(all, simulated.NewVolumes(d.store).Controllers()...)
 		all = append(all, simulated.NewBalancers(d.store).Controllers()...)
-		return append(all, simulated.New(simulated.Options{
+		machines := simulated.New(simulated.Options{
 			Store: d.store, Dir: d.simulatedDir(), Egress: d.outbound, Webhooks: []string{d.webhookAddress()},
 			Metrics: d.metricsAPI, Credentials: d.profileCredentials, Config: planes.Config, Log: d.log,
 			EC2: func(region string, who aws.CredentialsProvider) simulated.EC2 {
 				return ec2.NewFromConfig(d.api.clientConfig(region, who))
 			},
-		}).Controllers()...)
+		})
+		if d.embedded != nil { // otherwise the controllers may run elsewhere
+			if err := machines.Listen(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return append(all, machines.Controllers()...), nil
 	}
-	return append(all, d.realControllers()...)
+	return append(all, d.realControllers()...), nil
 }
 
 // noContents is the content of volumes where machines are simulated: those have none.

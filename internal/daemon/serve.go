@@ -202,7 +202,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer d.api.history.Flush()
-	if d.clusters, err = d.openClusters(); err != nil {
+	if d.clusters, err = d.openClusters(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.clusters.close()) }()

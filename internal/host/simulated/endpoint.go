@@ -55,6 +55,36 @@ func socketPath(dir, clusterID, suffix string) string {
 	return filepath.Join(dir, clusterID[:min(12, len(clusterID))]+suffix) // paths of sockets have 107 bytes
 }
 
+// Listen opens the sockets of all clusters, so that what API servers ask from here on waits until the controllers run:
+// an API server that cannot reach its authenticator refuses the user at once.
+func (c *Controller) Listen(ctx context.Context) error {
+	rows, err := c.planes.List(ctx, "")
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, row := range rows {
+		for _, path := range []string{Socket(c.o.Dir, row.Value.ClusterID), ManagedSocket(c.o.Dir, row.Value.ClusterID)} {
+			if c.listeners[path], err = listenUnix(path); err != nil {
+				return fmt.Errorf("open a socket for the API server of %s: %w", row.Key, err)
+			}
+		}
+	}
+	return nil
+}
+
+// listen returns the listener that Listen has opened for a socket, once, and then new ones.
+func (c *Controller) listen(path string) (net.Listener, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l, ok := c.listeners[path]; ok {
+		delete(c.listeners, path)
+		return l, nil
+	}
+	return listenUnix(path)
+}
+
 // serveSockets answers at the sockets of all clusters until ctx ends.
 func (c *Controller) serveSockets(ctx context.Context, _ func(string)) {
 	if c.o.Dir == "" {
@@ -110,7 +140,7 @@ const connDescriptors = 2
 
 // serveSocket calls serve with every connection to a socket until ctx ends.
 func (c *Controller) serveSocket(ctx context.Context, key, path string, serve func(net.Conn)) {
-	l, err := listenUnix(path)
+	l, err := c.listen(path)
 	if err != nil {
 		c.log.Error("serve the egress of an API server", "cluster", key, "error", err)
 		return

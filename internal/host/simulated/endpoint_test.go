@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/coracle-eks/coracle/internal/eventually"
 	"github.com/coracle-eks/coracle/internal/outbound"
 	"github.com/coracle-eks/coracle/internal/record"
 	"github.com/coracle-eks/coracle/internal/store/storetest"
@@ -90,6 +89,14 @@ func through(t *testing.T, egress outbound.Policy, webhooks []string, socket fun
 	create(t, record.Clusters(s), cluster.Key(), cluster)
 	create(t, record.ControlPlanes(s), cluster.Key(), record.ControlPlane{ClusterID: cluster.ID})
 	c := New(Options{Store: s, Dir: dir, Egress: egress, Webhooks: webhooks})
+	if err := c.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// It waits until the socket is served.
+	conn, err := net.Dial("unix", socket(dir, cluster.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -97,11 +104,6 @@ func through(t *testing.T, egress outbound.Policy, webhooks []string, socket fun
 		c.serveSockets(ctx, func(string) {})
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	var conn net.Conn
-	eventually.Nil(t, "the socket is served", func() (err error) {
-		conn, err = net.Dial("unix", socket(dir, cluster.ID))
-		return err
-	})
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn,
 		"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target,

@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -98,11 +99,12 @@ type Controller struct {
 	begun    chan struct{}   // closed once living is set
 	fleetsUp conc.WaitGroup
 
-	mu       sync.Mutex
-	fleets   map[string]*fleet              // by cluster ID
-	kubelets map[string]*kubelet            // by instance key, of the running ones that are nodes
-	attached map[string]map[string]struct{} // keys of network interfaces, by the key of their instance
-	owner    map[string]string              // key of the instance, by that of the network interface
+	mu        sync.Mutex
+	listeners map[string]net.Listener        // by path, of sockets that are not served yet
+	fleets    map[string]*fleet              // by cluster ID
+	kubelets  map[string]*kubelet            // by instance key, of the running ones that are nodes
+	attached  map[string]map[string]struct{} // keys of network interfaces, by the key of their instance
+	owner     map[string]string              // key of the instance, by that of the network interface
 }
 
 // New returns a Controller, which does nothing until it is run.
@@ -120,6 +122,7 @@ func New(o Options) *Controller {
 		clusters: record.Clusters(o.Store), planes: record.ControlPlanes(o.Store),
 		interfaces: record.NetworkInterfaces(o.Store),
 		begun:      make(chan struct{}),
+		listeners:  map[string]net.Listener{},
 		fleets:     map[string]*fleet{}, kubelets: map[string]*kubelet{},
 		attached: map[string]map[string]struct{}{}, owner: map[string]string{},
 	}
