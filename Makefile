@@ -114,8 +114,8 @@ test-unit: ## run the tests that need Go alone: no root, no network, no setup; a
 .PHONY: test
 test: setup daemon test-daemon tested-bundles node tested-addons ## set up, build and run the tests
 	@$(MAKE) -k -j 2 test-nodes test-packages
-	$(TEST) ./test/console
 	@if command -v npm >/dev/null; then cd console && npm ci --no-audit --no-fund --ignore-scripts && npm test; fi
+	$(TEST) ./test/console
 	cd examples/controller && CORACLETEST_PROGRAM=$(CURDIR)/bin/coracle go test ./...
 
 # What has nodes is in a lane of its own, the longest first, lest nodes of several packages wait for each other; some

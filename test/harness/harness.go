@@ -192,16 +192,18 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 	return d
 }
 
-// showLogs prints how the logs end that tell why a test has failed: the daemon's, and of each cluster what its
-// authenticator let nobody in for.
+// showLogs prints how the logs end that tell why a test has failed: the daemon's, and of each cluster those that tell why
+// somebody was not let in.
 func (d *Daemon) showLogs() {
 	if text, err := os.ReadFile(d.log.Name()); err == nil {
 		d.t.Logf("the daemon's log ends:\n%s", tail(text, 60))
 	}
-	logs, _ := filepath.Glob(filepath.Join(d.Dir, "clusters", "*", "log", "*a*"))
-	for _, name := range logs {
-		if text, err := os.ReadFile(name); err == nil && len(text) > 0 {
-			d.t.Logf("%s ends:\n%s", name, tail(text, 40))
+	for _, component := range []string{"authenticator", "kube-apiserver"} {
+		logs, _ := filepath.Glob(filepath.Join(d.Dir, "clusters", "*", "log", component+".log"))
+		for _, name := range logs {
+			if text, err := os.ReadFile(name); err == nil && len(text) > 0 {
+				d.t.Logf("%s ends:\n%s", name, tail(text, 10))
+			}
 		}
 	}
 }

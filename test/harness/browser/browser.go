@@ -345,7 +345,8 @@ func (b *Tab) keep(name string, content []byte) string {
 }
 
 // Accessible fails the test for what axe finds wrong with the page for people who use it by keyboard, in a screen
-// reader, or with little sight. https://github.com/dequelabs/axe-core
+// reader, or with little sight. Without npm, which installs axe, nothing is checked.
+// https://github.com/dequelabs/axe-core
 func (b *Tab) Accessible(what string) {
 	b.t.Helper()
 	// What is fading in has less contrast than it will have.
@@ -353,7 +354,11 @@ func (b *Tab) Accessible(what string) {
 		a.playState !== "running" || a.effect.getTiming().iterations === Infinity)`)
 	axe, err := os.ReadFile(filepath.Join(testenv.Root(), "console", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
-		b.t.Skipf("axe is not installed: run \"npm ci\" in console: %v", err)
+		if _, missing := exec.LookPath("npm"); missing == nil {
+			b.t.Fatalf("axe is not installed: run \"npm ci\" in console: %v", err)
+		}
+		b.t.Logf("%s: not checked by axe: %v", what, err)
+		return
 	}
 	Evaluate[int](b, string(axe)+";0")
 	found := Evaluate[[]string](b, `axe.run().then(({ violations }) => violations.flatMap((v) => v.nodes.map((n) =>
