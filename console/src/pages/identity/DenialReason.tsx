@@ -1,6 +1,7 @@
 import {
   type EvaluationResult,
   IAMClient,
+  ListEntitiesForPolicyCommand,
   PutRolePolicyCommand,
   PutUserPolicyCommand,
   SimulatePrincipalPolicyCommand,
@@ -160,11 +161,13 @@ function Allowed({ denial, result, policies }: DecidedProps) {
 
 function ExplicitDeny({ result, policies, principal }: DecidedProps) {
   const decisions = deciding(result, policies);
-  const commands = decisions.flatMap(({ policy, text }) => {
-    const source = policies.find(({ sourceId }) => sourceId === policy);
-    const changed = source === undefined ? undefined : without(source.document, text);
-    return source === undefined || changed === undefined ? [] : [replacing(principal, source, changed)].flat();
+  const changes = decisions.flatMap(({ policy, text }) => {
+    // A managed policy may have the name that simulations give to an inline one.
+    const sources = policies.filter(({ sourceId }) => sourceId === policy);
+    const changed = sources.length === 1 && sources[0] !== undefined ? without(sources[0].document, text) : undefined;
+    return changed === undefined ? [] : sources.map((source) => ({ source, changed }));
   });
+  const commands = changes.flatMap(({ source, changed }) => [replacing(principal, source, changed)].flat());
   return (
     <SpaceBetween size="s">
       <StatusIndicator type="error">A statement denies it. No other statement can allow it.</StatusIndicator>
@@ -175,10 +178,34 @@ function ExplicitDeny({ result, policies, principal }: DecidedProps) {
       ) : (
         <>
           <Box>Change the statement so that it does not match this call. This command removes it:</Box>
+          {changes.map(({ source }) => (
+            <AlsoOf key={`${source.sourceId} ${source.group ?? ""}`} policy={source} />
+          ))}
           <CommandTabs commands={commands} />
         </>
       )}
     </SpaceBetween>
+  );
+}
+
+/** AlsoOf warns of who else loses a statement with which the policy is changed. */
+function AlsoOf({ policy: { type, name, group, arn } }: { policy: GrantedPolicy }) {
+  const enabled = type === "Customer managed" && arn !== undefined;
+  const entities = useAws(IAMClient, ListEntitiesForPolicyCommand, { PolicyArn: arn }, { poll: false, enabled }).data;
+  const attached = [
+    ...(entities?.PolicyRoles ?? []).map(({ RoleName = "" }) => `role ${RoleName}`),
+    ...(entities?.PolicyUsers ?? []).map(({ UserName = "" }) => `user ${UserName}`),
+    ...(entities?.PolicyGroups ?? []).map(({ GroupName = "" }) => `group ${GroupName}`),
+  ];
+  const all = entities?.IsTruncated === true ? [...attached, "others"] : attached;
+  if (group !== undefined) {
+    return <Alert type="warning">All members of the group {group} lose the statement.</Alert>;
+  }
+  if (all.length < 2) return null;
+  return (
+    <Alert type="warning">
+      The policy {name} is attached to {all.join(", ")}: all of them lose the statement.
+    </Alert>
   );
 }
 
@@ -202,7 +229,10 @@ function putting({ kind, name }: Principal, PolicyName: string, PolicyDocument: 
 
 function NoStatement({ denial, principal, policies }: DecidedProps) {
   const document = allowing(denial);
-  const policyName = policyNameOf(denial);
+  const policyName = policyNameOf(
+    denial,
+    policies.filter(({ type }) => type === "Customer inline").map(({ name }) => name),
+  );
   const options = {
     attempt: () => `Add the policy ${policyName}`,
     success: () => `The ${principal.kind} ${principal.name} has the policy ${policyName} now.`,

@@ -85,7 +85,8 @@ test("the policy that is missing allows what was denied", () => {
     Version: "2012-10-17",
     Statement: [{ Effect: "Allow", Action: "eks:DescribeCluster", Resource: cluster }],
   });
-  expect(policyNameOf(denial)).toBe("allow-eks-DescribeCluster");
+  expect(policyNameOf(denial, [])).toBe("allow-eks-DescribeCluster");
+  expect(policyNameOf(denial, ["allow-eks-DescribeCluster", "other"])).toBe("allow-eks-DescribeCluster-2");
 });
 
 test.each([

@@ -111,9 +111,12 @@ export function allowing({ action, resource }: Denial): string {
   });
 }
 
-/** PolicyName returns a name for a policy that allows an action. */
-export function policyNameOf({ action }: Denial): string {
-  return `allow-${action.replace(":", "-")}`;
+/** PolicyNameOf returns a name for a policy that allows an action, other than those of the policies that there are. */
+export function policyNameOf({ action }: Denial, taken: string[]): string {
+  const name = `allow-${action.replace(":", "-")}`;
+  let free = name;
+  for (let n = 2; taken.includes(free); n++) free = `${name}-${n}`;
+  return free;
 }
 
 /** Without returns the text of a policy without a statement; undefined where that is not there, or is the only one. */
