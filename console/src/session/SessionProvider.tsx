@@ -82,11 +82,11 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   return <Context.Provider value={state}>{children}</Context.Provider>;
 }
 
-// React's strict mode runs effects twice, and a code is good for one sign-in.
-const redeemed = new Map<string, Promise<Session>>();
+// React's strict mode runs effects twice, and a code is good for one sign-in. Only the session keeps credentials.
+const redeeming = new Map<string, Promise<Session>>();
 function redeemOnce(code: string): Promise<Session> {
-  const running = redeemed.get(code) ?? redeemCode(code);
-  redeemed.set(code, running);
+  const running = redeeming.get(code) ?? redeemCode(code).finally(() => redeeming.delete(code));
+  redeeming.set(code, running);
   return running;
 }
 
