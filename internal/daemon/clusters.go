@@ -165,11 +165,7 @@ func (d *daemon) openClusters(ctx context.Context) (*clusters, error) {
 	}
 	c.controllers = append(c.controllers, c.fargate.Controllers()...)
 	c.controllers = append(c.controllers, d.newCapabilities(planes).Controllers()...)
-	ofHost, err := d.hostControllers(ctx, planes)
-	if err != nil {
-		return nil, err
-	}
-	c.controllers = append(c.controllers, ofHost...)
+	c.controllers = append(c.controllers, d.hostControllers(ctx, planes)...)
 	c.controllers = append(c.controllers, autoscalinggroup.New(autoscalinggroup.Options{
 		Store: d.store, Log: d.log, API: autoscaling.NewUpkeep(autoscaling.Options{Store: d.store}),
 		EC2: func(account, region, role string) autoscalinggroup.EC2 {

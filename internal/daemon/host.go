@@ -97,7 +97,7 @@ func (d *daemon) openHost() (_ *host, err error) {
 func (h *host) close() error { return h.images.Close() }
 
 // hostControllers returns the controllers that run the machines of instances, and their networks, images and metadata.
-func (d *daemon) hostControllers(ctx context.Context, planes *controlplane.Controller) ([]reconcile.Controller, error) {
+func (d *daemon) hostControllers(ctx context.Context, planes *controlplane.Controller) []reconcile.Controller {
 	h := d.host
 	all := h.endpoints.Controllers()
 	if h.real == nil {
@@ -111,13 +111,11 @@ func (d *daemon) hostControllers(ctx context.Context, planes *controlplane.Contr
 			},
 		})
 		if d.embedded != nil { // otherwise the controllers may run elsewhere
-			if err := machines.Listen(ctx); err != nil {
-				return nil, err
-			}
+			machines.Listen(ctx)
 		}
-		return append(all, machines.Controllers()...), nil
+		return append(all, machines.Controllers()...)
 	}
-	return append(all, d.realControllers()...), nil
+	return append(all, d.realControllers()...)
 }
 
 // noContents is the content of volumes where machines are simulated: those have none.

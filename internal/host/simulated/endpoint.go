@@ -56,22 +56,25 @@ func socketPath(dir, clusterID, suffix string) string {
 }
 
 // Listen opens the sockets of all clusters, so that what API servers ask from here on waits until the controllers run:
-// an API server that cannot reach its authenticator refuses the user at once.
-func (c *Controller) Listen(ctx context.Context) error {
+// an API server that cannot reach its authenticator refuses the user at once. What cannot be opened here is tried again
+// when the controllers run.
+func (c *Controller) Listen(ctx context.Context) {
 	rows, err := c.planes.List(ctx, "")
 	if err != nil {
-		return err
+		c.log.Error("open the egress of API servers", "error", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, row := range rows {
 		for _, path := range []string{Socket(c.o.Dir, row.Value.ClusterID), ManagedSocket(c.o.Dir, row.Value.ClusterID)} {
-			if c.listeners[path], err = listenUnix(path); err != nil {
-				return fmt.Errorf("open a socket for the API server of %s: %w", row.Key, err)
+			l, err := listenUnix(path)
+			if err != nil {
+				c.log.Error("open the egress of an API server", "cluster", row.Key, "error", err)
+				continue
 			}
+			c.listeners[path] = l
 		}
 	}
-	return nil
 }
 
 // listen returns the listener that Listen has opened for a socket, once, and then new ones.

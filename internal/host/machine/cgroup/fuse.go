@@ -140,11 +140,17 @@ func addConnections(names map[string]bool, thread string) bool {
 
 // parseConnections adds the connections that proc_pid_mountinfo(5) shows. Their names are the minor device numbers.
 func parseConnections(names map[string]bool, mountinfo io.Reader) error {
-	lines := bufio.NewScanner(mountinfo)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		before, after, ok := strings.Cut(lines.Text(), " - ")
-		fields, kind := strings.Fields(before), strings.Fields(after)
+	lines := bufio.NewReaderSize(mountinfo, 64<<10)
+	for {
+		begin, end, err := readEnds(lines)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, after, ok := strings.Cut(end, " - ")
+		fields, kind := strings.Fields(begin), strings.Fields(after)
 		if !ok || len(fields) < 3 || len(kind) == 0 || kind[0] != "fuse" && !strings.HasPrefix(kind[0], "fuse.") {
 			continue
 		}
@@ -154,5 +160,17 @@ func parseConnections(names map[string]bool, mountinfo io.Reader) error {
 			}
 		}
 	}
-	return lines.Err()
+}
+
+// readEnds reads a line, and returns the first and the last 64 KiB of it, at least: the root of a machine can make a
+// mount point with a path of any length.
+func readEnds(lines *bufio.Reader) (begin, end string, err error) {
+	chunk, more, err := lines.ReadLine()
+	begin = string(chunk)
+	end = begin
+	for last := begin; more && err == nil; {
+		chunk, more, err = lines.ReadLine()
+		end, last = last+string(chunk), string(chunk)
+	}
+	return begin, end, err
 }

@@ -142,6 +142,7 @@ func TestWhoWaitsForItselfIsRemoved(t *testing.T) {
 func TestConnectionsOfMachines(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
+	deep := strings.Repeat("/\\040", 1<<20)
 	if err := parseConnections(names, strings.NewReader(`31 30 0:27 / /a rw - tmpfs fuse rw
 32 30 0:28 / /b\040- rw - fuse name rw
 33 30 0:29 / /c rw shared:1 master:2 - fuse.sshfs fuse rw
@@ -149,10 +150,12 @@ func TestConnectionsOfMachines(t *testing.T) {
 35 30 0:../.. / /e rw - fuse fuse rw
 36 30 0:30 / /f rw - fusectl fuse rw
 broken - fuse
+37 30 0:37 / `+deep+` rw - fuse fuse rw
+38 30 0:38 / /g rw - fuse fuse rw
 `)); err != nil {
 		t.Error(err)
 	}
-	if want := map[string]bool{"28": true, "29": true}; !maps.Equal(names, want) {
+	if want := map[string]bool{"28": true, "29": true, "37": true, "38": true}; !maps.Equal(names, want) {
 		t.Errorf("mounted are %v, want %v", names, want)
 	}
 	const first = usernamespace.First + 12*usernamespace.Size
