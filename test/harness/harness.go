@@ -192,8 +192,8 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 	return d
 }
 
-// showLogs prints how the logs end that tell why a test has failed: the daemon's, and of each cluster those that tell why
-// somebody was not let in.
+// showLogs prints how the logs end that tell why a test has failed: the daemon's, and of each cluster those that tell
+// why somebody was not let in.
 func (d *Daemon) showLogs() {
 	if text, err := os.ReadFile(d.log.Name()); err == nil {
 		d.t.Logf("the daemon's log ends:\n%s", tail(text, 60))
