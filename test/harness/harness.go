@@ -164,7 +164,8 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 	t.Cleanup(func() {
 		d.Kill()
 		log.Close()
-		if t.Failed() {
+		failed := t.Failed()
+		if failed { // before the logs of clusters are removed
 			d.showLogs()
 		}
 		if out, err := exec.Command(d.binary, "reset", "--yes", "--data-dir", d.Dir).CombinedOutput(); err != nil {
@@ -175,6 +176,9 @@ func start(t testing.TB, binary string, within, extraEnv []string) *Daemon {
 		}
 		if left := d.remains(); len(left) > 0 {
 			t.Errorf("coracle reset left:\n%s", strings.Join(left, "\n"))
+		}
+		if !failed && t.Failed() {
+			d.showLogs()
 		}
 		os.RemoveAll(dir)
 	})

@@ -59,6 +59,9 @@ func socketPath(dir, clusterID, suffix string) string {
 // an API server that cannot reach its authenticator refuses the user at once. What cannot be opened here is tried again
 // when the controllers run.
 func (c *Controller) Listen(ctx context.Context) {
+	if c.o.Dir == "" {
+		return
+	}
 	rows, err := c.planes.List(ctx, "")
 	if err != nil {
 		c.log.Error("open the egress of API servers", "error", err)
@@ -66,7 +69,8 @@ func (c *Controller) Listen(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, row := range rows {
-		for _, path := range []string{Socket(c.o.Dir, row.Value.ClusterID), ManagedSocket(c.o.Dir, row.Value.ClusterID)} {
+		id := row.Value.ClusterID
+		for _, path := range []string{Socket(c.o.Dir, id), ManagedSocket(c.o.Dir, id)} {
 			l, err := listenUnix(path)
 			if err != nil {
 				c.log.Error("open the egress of an API server", "cluster", row.Key, "error", err)

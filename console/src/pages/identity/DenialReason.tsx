@@ -178,7 +178,7 @@ function ExplicitDeny({ result, policies, principal }: DecidedProps) {
       ) : (
         <>
           <Box>Change the statement so that it does not match this call. This command removes it:</Box>
-          {changes.map(({ source }) => (
+          {[...new Set(changes.map(({ source }) => source))].map((source) => (
             <AlsoOf key={`${source.sourceId} ${source.group ?? ""}`} policy={source} />
           ))}
           <CommandTabs commands={commands} />
@@ -188,7 +188,7 @@ function ExplicitDeny({ result, policies, principal }: DecidedProps) {
   );
 }
 
-/** AlsoOf warns of who else loses a statement with which the policy is changed. */
+/** AlsoOf warns of who else loses a statement that is removed from a policy. */
 function AlsoOf({ policy: { type, name, group, arn } }: { policy: GrantedPolicy }) {
   const enabled = type === "Customer managed" && arn !== undefined;
   const entities = useAws(IAMClient, ListEntitiesForPolicyCommand, { PolicyArn: arn }, { poll: false, enabled }).data;

@@ -102,6 +102,13 @@ test.each([
   expect(denial !== undefined && isPattern(denial)).toBe(wanted);
 });
 
+test("a pattern in the request of a list is one of the caller", () => {
+  const errorMessage = `User: ${who} is not authorized to perform: eks:ListNodegroups on resource: ${cluster}*`;
+  const listing = (name: string) =>
+    denialOf(eventOf({ errorCode: "AccessDenied", errorMessage, requestParameters: { name } }));
+  expect([listing("web*"), listing("web")].map((denial) => denial && isPattern(denial))).toEqual([true, false]);
+});
+
 test("a statement is taken out of its policy", () => {
   const deny = { Effect: "Deny", Action: "eks:*", Resource: "*" };
   const allow = { Effect: "Allow", Action: "*", Resource: "*" };

@@ -29,6 +29,7 @@ export interface CallRecord {
   userAgent?: string;
   errorCode?: string;
   errorMessage?: string;
+  requestParameters?: unknown;
   requestID?: string;
   eventID?: string;
 }
@@ -98,9 +99,10 @@ export function contextOf({ sourceIPAddress = "", userAgent = "", awsRegion = ""
  * IsPattern reports whether a resource is more than one in a policy. Callers choose names, and may have made them so
  * that the policy against their denial allows more than their call.
  */
-export function isPattern({ action, resource }: Denial): boolean {
-  const isOfAll = /:List[A-Z]/.test(action) && /^[^*?$]*\*$/.test(resource); // what lists need
-  return !isOfAll && /[*?$]/.test(resource);
+export function isPattern({ action, resource, record }: Denial): boolean {
+  const written = JSON.stringify(record.requestParameters ?? "");
+  const lists = /:List[A-Z]/.test(action) && /^[^*?$]*\*$/.test(resource); // which need a pattern of AWS's
+  return /[*?$]/.test(resource) && (!lists || written.includes("*"));
 }
 
 /** Allowing returns the policy that allows what was denied; no more than that, unless the resource is a pattern. */
